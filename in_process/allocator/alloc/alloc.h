@@ -74,17 +74,24 @@ KEEL_INLINE void* alloc_hit(size_t size) {
     return bin_pop(thread_heap, request_class_small(size));
 }
 
-// Every 8th refill takes the slow path, which drains the remote queue. Therefore a thread that
-// never needs a fresh page receives its remote frees too. If no keeper runs, the slow path also
-// does a quantum (alloc_quantum) and one step for a parked heap.
-#define MAINTENANCE_REFILLS 8u
-// Every 2nd refill, instead of every 8th, takes the slow path if remote frees still wait after a
-// drain. If no keeper runs, every 2nd refill also takes it while there is surplus memory, or while
-// a heap is on the watch list (heap/watch.h). Therefore even a program with few refills returns its
-// surplus memory soon.
-#define MAINTENANCE_REFILLS_BEHIND 2u
+// Each refill has a weight: one for each block and for each of their system pages, at most
+// REFILL_WEIGHT_MAX. When the weights have reached that of 8 whole refills, a refill takes the slow
+// path, which drains the remote queue. Therefore a thread that never needs a fresh page receives
+// its remote frees too. If no keeper runs, the slow path also does a quantum (alloc_quantum) and
+// one step for a parked heap. Without weights, a program whose refills take one block each would do
+// all this for every 8 blocks.
+#define REFILL_WEIGHT_MAX 16u
+#define MAINTENANCE_WEIGHT (8 * REFILL_WEIGHT_MAX)
+// The weight of 2 refills, instead of 8, if remote frees still wait after a drain. If no keeper
+// runs, also while there is surplus memory, or while a heap is on the watch list (heap/watch.h).
+// Therefore even a program with few refills returns its surplus memory soon.
+#define MAINTENANCE_WEIGHT_BEHIND (2 * REFILL_WEIGHT_MAX)
 KEEL_INLINE bool maintenance_is_due(const struct heap* heap) {
-    return atomic_get(&heap->counts[HEAP_REFILLS]) >= heap->maintenance_at;
+    return heap->refilled >= heap->maintenance_at;
+}
+KEEL_INLINE void refill_weigh(struct heap* heap, const struct page* page, uint32_t blocks) {
+    uint64_t weight = blocks + ((uint64_t)blocks * page->block_bytes / SYSTEM_PAGE);
+    heap->refilled += weight < REFILL_WEIGHT_MAX ? weight : REFILL_WEIGHT_MAX;
 }
 
 // The most frequent refill: takes the free list of the current page. The list must not be empty,
@@ -109,7 +116,9 @@ KEEL_INLINE struct block* alloc_from_current(struct heap* heap, unsigned size_cl
     heap->bin_zero[size_class] = 0;
     bin_take_first(heap, size_class, block);
     atomic_bump(&heap->counts[HEAP_REFILLS], 1);
-    atomic_bump(&heap->given[size_class], use->used - before);
+    uint32_t taken = use->used - before; // in the secure flavour less than the list
+    atomic_bump(&heap->given[size_class], taken);
+    refill_weigh(heap, page, taken);
     return block;
 }
 

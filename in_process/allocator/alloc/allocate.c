@@ -42,6 +42,7 @@ static struct block* page_give(struct heap* heap, unsigned size_class, struct pa
     struct block* list = page_take_some(heap, size_class, page);
     if (sample_is_on() && list != NULL) sample_cut(heap, page, list, use->used - before);
     atomic_bump(&heap->given[size_class], use->used - before);
+    refill_weigh(heap, page, use->used - before);
     return list;
 }
 
@@ -83,15 +84,15 @@ static void drain(struct heap* heap) {
 
 // Drains the queue; without a keeper also does a quantum, and a step for a parked heap.
 static void maintain(struct heap* heap) {
-    unsigned refills = MAINTENANCE_REFILLS;
+    unsigned weight = MAINTENANCE_WEIGHT;
     if (!remote_queue_is_empty(&heap->remote_queue)) drain(heap);
     if (!reserve_has_keeper() && !heap_is_realtime(heap)) {
         (void)reclaim_parked();
         reserve_step();
-        if (reserve_has_surplus() || !watch_is_empty()) refills = MAINTENANCE_REFILLS_BEHIND;
+        if (reserve_has_surplus() || !watch_is_empty()) weight = MAINTENANCE_WEIGHT_BEHIND;
     }
-    if (!remote_queue_is_empty(&heap->remote_queue)) refills = MAINTENANCE_REFILLS_BEHIND;
-    heap->maintenance_at = atomic_get(&heap->counts[HEAP_REFILLS]) + refills;
+    if (!remote_queue_is_empty(&heap->remote_queue)) weight = MAINTENANCE_WEIGHT_BEHIND;
+    heap->maintenance_at = heap->refilled + weight;
 }
 
 // Returns a list of blocks for an empty bin. Examines at most two pages; the outline in alloc.h
@@ -205,7 +206,6 @@ static KEEL_COLD struct large large_guarded(size_t size, size_t alignment) {
 }
 
 static struct large alloc_large(size_t size, size_t alignment, bool movable) {
-    uint64_t begun = cycles_now();
     block_guard_prepare();
     if (sample_is_on()) {
         struct large guarded = large_guarded(size, alignment);
@@ -213,10 +213,8 @@ static struct large alloc_large(size_t size, size_t alignment, bool movable) {
     }
     // A block that has grown needs room behind it.
     struct large kept = movable ? (struct large){NULL, false} : large_kept(size, alignment);
-    if (kept.start != NULL) {
-        slow_path_note(&thread_heap->slow_paths, SLOW_PATH_LARGE_MALLOC, begun);
-        return kept;
-    }
+    if (kept.start != NULL) return kept; // not timed: slow_path.h
+    uint64_t begun = cycles_now();
     if (KEEL_UNLIKELY(!large_is_possible(size, alignment))) return (struct large){NULL, true};
     if (KEEL_UNLIKELY(thread_heap == &heap_none)) (void)heap_acquire();
     if (thread_heap->draws % LARGE_QUANTUM_DRAWS == 0) alloc_quantum();

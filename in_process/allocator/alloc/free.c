@@ -81,7 +81,10 @@ static bool keep_large(struct page* page, size_t slices) {
     char* start = page->start;
     if (arena_of(start) != NULL) return false;
     large_end(page);
-    if (heap_keep_run(heap, start, (unsigned)slices)) alloc_quantum();
+    if (!heap_keep_run(heap, start, (unsigned)slices)) return true; // not timed: slow_path.h
+    uint64_t begun = cycles_now();
+    alloc_quantum();
+    slow_path_note(&heap->slow_paths, SLOW_PATH_LARGE_FREE, begun);
     return true;
 }
 
@@ -90,12 +93,9 @@ static void free_large(struct page* page) {
         guarded_free(page);
         return;
     }
-    uint64_t begun = cycles_now();
     size_t slices = page->bytes / SLICE_BYTES;
-    if (keep_large(page, slices)) {
-        slow_path_note(&thread_heap->slow_paths, SLOW_PATH_LARGE_FREE, begun);
-        return;
-    }
+    if (keep_large(page, slices)) return;
+    uint64_t begun = cycles_now();
     large_release(page);
     if (slices > RESERVE_LARGE_SLICES && !heap_is_realtime(thread_heap))
         reserve_step_large(slices);

@@ -14,7 +14,9 @@ enum slow_path {
     SLOW_PATH_DRAIN,        // accepting blocks that other threads freed
     SLOW_PATH_FRESH_PAGE,   // beginning a page on unused memory
     SLOW_PATH_PAGE_EMPTIED, // a free that left a page without used blocks
-    SLOW_PATH_LARGE_MALLOC, // blocks above 64 KiB
+    // Blocks above 64 KiB, except those whose slices the heap has kept or keeps (heap_keep_run):
+    // these calls are as short as a few readings of the clock.
+    SLOW_PATH_LARGE_MALLOC,
     SLOW_PATH_LARGE_FREE,
     SLOW_PATH_REMOTE_SENT, // a free that announced a page: its work for parked heaps
     SLOW_PATH_COUNT

@@ -22,6 +22,8 @@ enum phase {
     CALLOC_HIT,
     MALLOC_LARGE,
     FREE_LARGE,
+    TURN_PAGES,
+    RESIZE_LARGE,
     PHASE_COUNT
 };
 
@@ -35,6 +37,8 @@ static const struct {
     [CALLOC_HIT] = {"calloc(1, 64), block ready", 40},
     [MALLOC_LARGE] = {"malloc(100000)", 600},
     [FREE_LARGE] = {"free of 100000 bytes", 400},
+    [TURN_PAGES] = {"malloc and free of 4096, 64 times", 64 * 110},
+    [RESIZE_LARGE] = {"realloc of 100000 within its slice", 125},
 };
 
 static volatile unsigned long phase; // read by the parent, at the same address
@@ -65,7 +69,15 @@ static void work(void) {
     void* f = malloc(100000);
     phase = FREE_LARGE;
     free(f);
+    // Each malloc finds an empty bin and refills it with one block.
+    phase = TURN_PAGES;
+    for (int i = 0; i < 64; i++) free(malloc(4096));
     phase = PHASE_NONE;
+    char* g = malloc(100000);
+    phase = RESIZE_LARGE;
+    g = realloc(g, 80000);
+    phase = PHASE_NONE;
+    free(g);
     free(a);
     free(d);
     free(e);
