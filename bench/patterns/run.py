@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Patterns of use on several allocators: time, faults, peak memory, as multiples of the best.
 
-bench/patterns/run.py [--rounds N] [--beside NAME=LIBRARY]... [PATTERN...]
+bench/patterns/run.py [--rounds N] [--back MIB] [--beside NAME=LIBRARY]... [PATTERN...]
 
 Runs each pattern of patterns.c N times on the C library's malloc, on Keel, on Keel without its
 keeper, and on each library of --beside, interleaved in random order, one process per run. Prints a
@@ -9,11 +9,17 @@ table of medians and archives it with every run in bench/runs/<date>-<machine>/p
 
 An allocator's multiple of a pattern is its CPU time (all threads of the process) divided by the
 least of the *other* makers' allocators; Keel's two rows are not compared with each other.
+
+In a virtual machine, the first access to memory that the host has not yet provided can take 40
+times as long as later ones (2 MiB: 4 ms instead of 0.1), and the host may take free memory back
+within seconds. --back MIB touches that much memory before each run, so that the run finds memory
+which the host provides. 1024 is enough for all patterns.
 """
 
 import argparse
 import json
 import math
+import mmap
 import os
 import pathlib
 import random
@@ -28,6 +34,7 @@ from preloaded import LIBKEEL, add_options, build, libraries
 
 SOURCE = pathlib.Path(__file__).with_name("patterns.c")
 LIMIT_SECONDS = 120
+MADV_HUGEPAGE, MADV_POPULATE_WRITE = 14, 23  # Python's mmap does not name the second
 
 
 def allocators(beside):
@@ -38,6 +45,15 @@ def allocators(beside):
         "glibc": {},
     }
     return found | {name: {"LD_PRELOAD": library} for name, library in libraries(beside).items()}
+
+
+def back_memory(mib):
+    """Touches so much memory and gives it back to the kernel."""
+    if mib == 0:
+        return
+    with mmap.mmap(-1, mib << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
+        memory.madvise(MADV_HUGEPAGE)
+        memory.madvise(MADV_POPULATE_WRITE)
 
 
 def run_once(program, pattern, environment):
@@ -55,13 +71,14 @@ def run_once(program, pattern, environment):
     return json.loads(run.stdout) if run.returncode == 0 else None
 
 
-def measure(program, patterns, contestants, rounds):
+def measure(program, patterns, contestants, rounds, back_mib):
     """Runs by pattern and allocator."""
     runs = {pattern: {name: [] for name in contestants} for pattern in patterns}
     for done, pattern in enumerate(patterns):
         print(f"\r{done + 1} of {len(patterns)}: {pattern:24}", end="", file=sys.stderr)
         for _ in range(rounds):
             for name in random.sample(list(contestants), len(contestants)):
+                back_memory(back_mib)
                 figures = run_once(program, pattern, contestants[name])
                 runs[pattern][name].append(figures)
     print(file=sys.stderr)
@@ -133,6 +150,7 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add_options(parser, rounds=3)
+    parser.add_argument("--back", type=int, default=0, metavar="MIB", help="see above")
     parser.add_argument("patterns", nargs="*", metavar="PATTERN", help="default: all")
     arguments = parser.parse_args()
     contestants = allocators(arguments.beside)
@@ -143,7 +161,8 @@ def main():
         unknown = set(arguments.patterns) - set(known)
         if unknown:
             sys.exit(f"no such pattern: {', '.join(sorted(unknown))}; known: {', '.join(known)}")
-        runs = measure(program, arguments.patterns or known, contestants, arguments.rounds)
+        chosen = arguments.patterns or known
+        runs = measure(program, chosen, contestants, arguments.rounds, arguments.back)
     text = report(runs, contestants, arguments.rounds)
     print(text)
     if not arguments.no_archive:
