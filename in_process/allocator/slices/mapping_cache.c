@@ -91,8 +91,8 @@ static bool join_with(unsigned index, struct mapping* mapping) {
     return false;
 }
 
-// Of the empty members, one is filled again, which changes nothing in the set, and some others leave
-// it. So a block that is freed and allocated in turn always has the same place.
+// Of the empty members, one is filled again, which changes nothing in the set, and some others
+// leave it. So a block that is freed and allocated in turn always has the same place.
 void mapping_cache_put(struct mapping mapping) {
     unsigned empty = MAPPING_PLACES;
     unsigned forgotten = 0;
