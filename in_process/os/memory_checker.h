@@ -1,5 +1,5 @@
-// Tells valgrind's memcheck and AddressSanitizer, where the program runs under one of them, which
-// bytes are those of a live block.
+// Informs valgrind's memcheck and AddressSanitizer, where the program runs under one of them, of
+// the bytes of live blocks.
 #ifndef KEEL_OS_MEMORY_CHECKER_H
 #define KEEL_OS_MEMORY_CHECKER_H
 

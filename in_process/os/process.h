@@ -12,11 +12,11 @@ uint64_t os_clock_ms(void);
 // The number of the calling process. A system call.
 uint32_t os_process_id(void);
 
-// Marks the process, so that a copy of it is recognised which was made without the C library's fork:
-// by the system call clone, or by _Fork. Handlers of fork do not run then.
+// Marks the process, so that a copy of it is recognised which was made without the C library's
+// fork: by the system call clone, or by _Fork. Handlers of fork do not run then.
 void os_process_mark(void);
 void os_process_unmark(void);
-// True in such a copy, until os_process_unmark. False if the system cannot mark (before Linux 4.14).
+// True in such a copy, until os_process_unmark. Always false before Linux 4.14, which cannot mark.
 bool os_process_is_copy(void);
 
 // NAME=VALUE list of the process, or NULL when it must not be trusted (set-user-id programs).

@@ -14,7 +14,8 @@ CHECKER, PROGRAM, FLAVOUR = sys.argv[1:]
 ASAN = CHECKER == "asan"
 # valgrind must not replace malloc.
 COMMAND = [] if ASAN else [CHECKER, "--soname-synonyms=somalloc=nouserintercepts"]
-REPORT = "ERROR: AddressSanitizer: use-after-poison" if ASAN else "== Invalid (read|write) of size 1"
+REPORT = ("ERROR: AddressSanitizer: use-after-poison" if ASAN
+          else "== Invalid (read|write) of size 1")
 
 
 def run(mode, *options):
