@@ -93,8 +93,8 @@ def of_program(command, allocator, marks, folder):
 
 
 def of_replay(journal, allocator, folder):
-    """What the player does after the reading of its resident memory before the replay. At its end an
-    allocator may give memory back, as at the end of the program."""
+    """What the player does after the reading of its resident memory before the replay. At its end
+    an allocator may give memory back, as at the end of the program."""
     command = [KEEL, "compare", journal, "-a", allocator, "--pace", "1x", "--runs", "1"]
     command += ["--no-usable-size", "--raw", "none", "--force", "-o", folder / "results"]
     for lines in traced(command, folder / "logs", environment()):

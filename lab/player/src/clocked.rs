@@ -104,14 +104,10 @@ unsafe fn perform_as<C: Clock, const TOUCH: u8, const INSIDE: bool>(part: Part<'
             }
             _ => {}
         }
-        if let Some(schedule) = part.schedule {
-            let due = part.origin + (schedule[record] as f64 * part.waiter.ticks_per_ns) as u64;
-            if evictor.is_wanted() {
-                evictor.read_until::<C>(due);
-            }
-            if part.waiter.time::<C>(due) {
-                timing.detector.refresh();
-            }
+        if let Some(schedule) = part.schedule
+            && wait_until_due::<C>(&part, &mut evictor, schedule[record])
+        {
+            timing.detector.refresh();
         }
         let size = high | step.argument as usize;
         high = 0;
@@ -156,6 +152,16 @@ fn wait_for_object<C: Clock>(part: &Part<'_>, slot: &Slot, tag: u32) -> bool {
     add(&state.waits, 1);
     add(&state.waited_ticks, C::now().wrapping_sub(from));
     slept
+}
+
+/// Waits until a call is due, ns since the run's start; reports whether this thread slept.
+#[inline(always)]
+fn wait_until_due<C: Clock>(part: &Part<'_>, evictor: &mut Evictor<'_>, due_ns: u64) -> bool {
+    let due = part.origin + (due_ns as f64 * part.waiter.ticks_per_ns) as u64;
+    if evictor.is_wanted() {
+        evictor.read_until::<C>(due);
+    }
+    part.waiter.time::<C>(due)
 }
 
 /// Touches a block after the clock has stopped. The old size of a realloc is not known here, so all

@@ -1,5 +1,5 @@
-/* An allocator that shows whether its data are in a cache: malloc follows a chain through CHAIN lines
- * of its own. The C library's functions are not called. */
+/* An allocator that shows whether its data are in a cache: malloc follows a chain through CHAIN
+ * lines of its own. The C library's functions are not called. */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,9 +22,7 @@ struct table {
 enum { CHAIN = 256, PAGE = 4096 };
 
 /* Each line holds the index of the next one; 97 has no common divisor with CHAIN. */
-static struct {
-    _Alignas(64) volatile size_t next;
-} lines[CHAIN];
+static struct { _Alignas(64) volatile size_t next; } lines[CHAIN];
 static char block[16 * PAGE];
 
 static void version(char* text, size_t size) {
@@ -36,8 +34,12 @@ static void* chain_malloc(size_t size) {
     /* The result depends on the chain, so that the call waits for it. */
     return block + at * 64 % PAGE + size % 1;
 }
-static void chain_free(void* pointer) { (void)pointer; }
-static void* chain_calloc(size_t count, size_t size) { return chain_malloc(count * size); }
+static void chain_free(void* pointer) {
+    (void)pointer;
+}
+static void* chain_calloc(size_t count, size_t size) {
+    return chain_malloc(count * size);
+}
 static void* chain_realloc(void* pointer, size_t size) {
     (void)pointer;
     return chain_malloc(size);

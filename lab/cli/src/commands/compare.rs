@@ -83,7 +83,7 @@ struct How {
     /// 0.5x ..., or compressed (1x, but each pause of more than 1 ms is shortened to 1 ms)
     #[arg(short, long, default_value = "max")]
     pace: Pace,
-    /// Between two calls, read SIZE bytes of other memory, to evict caches as the program's own work
+    /// Between two calls, read SIZE bytes of other memory, to evict caches as the program's work
     /// does: evict=SIZE, with K, M or G. A thread stops when its next call is due. Needs a pace
     /// other than max
     #[arg(long, value_name = "evict=SIZE", value_parser = evicted)]
