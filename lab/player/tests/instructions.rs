@@ -104,6 +104,7 @@ fn perform_first(threads: u32) {
         prologue: &[],
         steps: compiled.plan.steps(&compiled.plan.threads()[0]),
         schedule: None,
+        evicted: &[],
         records: std::ptr::null_mut(),
         slots,
         states: results.states(),
