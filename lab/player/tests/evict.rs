@@ -39,17 +39,18 @@ fn median_ns(comparison: &Comparison) -> f64 {
 #[test]
 fn data_of_the_allocator_are_cold_after_a_pause() {
     let story = story(500_000);
-    // On a busy machine other programs displace the data too: some attempt differs.
-    let attempts = (0..5).map(|_| {
+    let mut ratios = Vec::new();
+    // On a busy machine other programs displace the data too, and calls are late, so that there is
+    // less time to read: some attempt differs.
+    let differs = (0..8).any(|_| {
         let (warm, cold) = (compare(&story, 0), compare(&story, EVICTED));
-        let read = cold.allocators[0].runs[0].evicted_bytes;
-        assert!(read > CALLS * EVICTED / 10, "only {read} bytes were read");
-        assert!(cold.notes.iter().any(|note| note.contains("each thread read up to 4 MiB")));
         assert_eq!(warm.allocators[0].runs[0].evicted_bytes, 0);
-        median_ns(&cold) / median_ns(&warm)
+        assert!(cold.allocators[0].runs[0].evicted_bytes > EVICTED);
+        assert!(cold.notes.iter().any(|note| note.contains("each thread read up to 4 MiB")));
+        ratios.push(median_ns(&cold) / median_ns(&warm));
+        ratios.last().is_some_and(|ratio| *ratio > 2.0)
     });
-    let ratios: Vec<f64> = attempts.collect();
-    assert!(ratios.iter().any(|ratio| *ratio > 2.0), "cold over warm: {ratios:?}");
+    assert!(differs, "cold over warm: {ratios:?}");
 }
 
 #[test]
