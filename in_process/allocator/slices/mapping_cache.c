@@ -15,7 +15,6 @@ static struct {
     atomic_word bytes;
     atomic_bits put_ms;
 } places[MAPPING_PLACES];
-#define FORGET_MAX 4u         // empty places that one put removes from the set
 static struct index_set used; // the places that may have a mapping, by the protocol of index_set.h
 atomic_signed mapping_cache_total;
 
@@ -28,19 +27,14 @@ static unsigned next_place(unsigned index) {
     return index_set_next(&used, index + 1);
 }
 
-// The place stays in the set, as an empty member: the next put fills it (place_forget).
 static struct mapping place_take(unsigned index) {
     char* start = (char*)atomic_swap(&places[index].start, 0);
+    (void)index_set_remove(&used, index);
+    if (atomic_get_ordered(&places[index].start) != 0) (void)index_set_add(&used, index);
     if (start == NULL) return mapping_none;
     struct mapping mapping = {start, page_of(start)->bytes};
     (void)atomic_sub(&mapping_cache_total, (int64_t)mapping.bytes);
     return mapping;
-}
-
-// Removes an empty place from the set, by the protocol of the set.
-static void place_forget(unsigned index) {
-    (void)index_set_remove(&used, index);
-    if (atomic_get_ordered(&places[index].start) != 0) (void)index_set_add(&used, index);
 }
 
 static bool place_fill(unsigned index, struct mapping mapping, uint64_t put_ms) {
@@ -91,23 +85,10 @@ static bool join_with(unsigned index, struct mapping* mapping) {
     return false;
 }
 
-// Of the empty members, one is filled again, which changes nothing in the set, and some others
-// leave it. So a block that is freed and allocated in turn always has the same place.
 void mapping_cache_put(struct mapping mapping) {
-    unsigned empty = MAPPING_PLACES;
-    unsigned forgotten = 0;
-    for (unsigned i = first_place(); i < MAPPING_PLACES; i = next_place(i)) {
+    for (unsigned i = first_place(); i < MAPPING_PLACES; i = next_place(i))
         (void)join_with(i, &mapping);
-        if (atomic_get(&places[i].start) != 0) continue;
-        if (empty == MAPPING_PLACES)
-            empty = i;
-        else if (forgotten++ < FORGET_MAX)
-            place_forget(i);
-    }
-    page_of(mapping.start)->bytes = mapping.bytes;
-    uint64_t now_ms = os_clock_ms();
-    if (empty < MAPPING_PLACES && place_fill(empty, mapping, now_ms)) return;
-    put_or_unmap(mapping, now_ms);
+    put_or_unmap(mapping, os_clock_ms());
 }
 
 // Bytes of the mapping from its first multiple of `alignment` on.
