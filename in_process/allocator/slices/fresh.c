@@ -151,8 +151,9 @@ bool fresh_waits(void) {
 }
 
 bool fresh_look(uint64_t now_ms) {
+    // Even if the block has ended since: otherwise the keeper would not sleep.
+    if (atomic_get(&waits) != 0) (void)atomic_swap(&waits, 0);
     if (atomic_get(&places_used) == 0) return false;
-    (void)atomic_swap(&waits, 0);
     for (unsigned i = 0; i < FRESH_PLACES; i++) place_look(i, now_ms);
     return atomic_get(&places_used) != 0;
 }

@@ -78,9 +78,18 @@ static void test_shrunk_is_warm(void) {
     mapping_cache_clear();
 }
 
+// A fresh block that ends before anybody has looked at it leaves nothing to be looked at.
+static void test_ended_does_not_wait(void) {
+    kl_free(kl_malloc(8 * MIB));
+    CHECK(fresh_waits());
+    CHECK(!fresh_look(os_clock_ms()) && !fresh_waits());
+    mapping_cache_clear();
+}
+
 int main(void) {
     option_set(OPTION_KEEPER, KEEPER_NEVER);
     option_set(OPTION_RESET_DELAY, 600000); // nothing gets too old
+    test_ended_does_not_wait();
     test_shrunk_is_warm();
     test_small_mapping_stays();
     test_large_mapping_grows();
