@@ -9,8 +9,8 @@ use keel_replay::{Options, Pace, Touch};
 use keel_results::{Comparison, percentile};
 use support::{Bench, Story, allocator, library, mallocs};
 
-const CALLS: u64 = 2000;
-const EVICTED: u64 = 4 << 20;
+const CALLS: u64 = 5000;
+const EVICTED: u64 = 1 << 20;
 
 /// `CALLS` mallocs, so many ns apart.
 fn story(apart_ns: u64) -> Story {
@@ -38,7 +38,8 @@ fn median_ns(comparison: &Comparison) -> f64 {
 
 #[test]
 fn data_of_the_allocator_are_cold_after_a_pause() {
-    let story = story(500_000);
+    // Shorter than the pauses in which a thread sleeps and other programs displace the data.
+    let story = story(95_000);
     let mut ratios = Vec::new();
     // On a busy machine other programs displace the data too, and calls are late, so that there is
     // less time to read: some attempt differs.
@@ -46,9 +47,9 @@ fn data_of_the_allocator_are_cold_after_a_pause() {
         let (warm, cold) = (compare(&story, 0), compare(&story, EVICTED));
         assert_eq!(warm.allocators[0].runs[0].evicted_bytes, 0);
         assert!(cold.allocators[0].runs[0].evicted_bytes > EVICTED);
-        assert!(cold.notes.iter().any(|note| note.contains("each thread read up to 4 MiB")));
+        assert!(cold.notes.iter().any(|note| note.contains("each thread read up to 1 MiB")));
         ratios.push(median_ns(&cold) / median_ns(&warm));
-        ratios.last().is_some_and(|ratio| *ratio > 2.0)
+        ratios.last().is_some_and(|ratio| *ratio > 1.5)
     });
     assert!(differs, "cold over warm: {ratios:?}");
 }
