@@ -140,16 +140,24 @@ void large_zero(struct page* page) {
     if (KEEL_SECURE) large_seal(page, page->usable);
 }
 
+// The last page at `last` or before it, in the same window, that has an owner. NULL: none.
+static const struct page* page_before(const struct page* first, const struct page* last) {
+    for (const struct page* page = last; first != NULL && page >= first; page--)
+        if (atomic_get_acquire(&page->owner) != 0) return page;
+    return NULL;
+}
+
 bool large_contains(const void* address) {
     if (!address_is_possible(address)) return false;
     address = address_untagged(address);
-    const struct page* page = page_of(address);
-    const struct page* first = page_map_window((uintptr_t)address >> WINDOW_SHIFT);
-    for (; first != NULL && page >= first; page--) {
-        if (atomic_get_acquire(&page->owner) == 0) continue;
-        return page_is_large(page) && (size_t)((const char*)address - page->start) < page->bytes;
+    uintptr_t window = (uintptr_t)address >> WINDOW_SHIFT;
+    const struct page* page = page_before(page_map_window(window), page_of(address));
+    if (page == NULL && window > 0) { // the block may begin in the window before
+        const struct page* first = page_map_window(window - 1);
+        if (first != NULL) page = page_before(first, first + WINDOW_SLICES - 1);
     }
-    return false;
+    return page != NULL && page_is_large(page) &&
+           (size_t)((const char*)address - page->start) < page->bytes;
 }
 
 static uint64_t* large_state(const struct page* page) {

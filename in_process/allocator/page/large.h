@@ -59,7 +59,8 @@ KEEL_INLINE void large_verify(const struct page* page) {
 }
 
 // True if the address is in a large block, but not in its first slice. Linear in the address space
-// of a window: for faults.
+// of two windows: for faults. Finds only blocks that begin in the address's window or in the one
+// before it.
 bool large_contains(const void* address);
 
 // Begins a block on slices of the caller whose content is unknown.

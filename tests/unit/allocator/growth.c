@@ -1,5 +1,6 @@
 // A block that grows by steps is hardly ever copied: it extends into the memory behind it, and
 // where that is another's, its page tables move instead of its content.
+#include "allocator/page/large.h"
 #include "allocator/slices/jumbo.h"
 #include "allocator/slices/run.h"
 #include "base/counters.h"
@@ -291,6 +292,21 @@ static void test_impossible_sizes(void) {
     kl_free(block);
 }
 
+// An address that is a window's length behind the beginning of its block.
+static void test_block_of_two_windows(void) {
+    char* block = kl_malloc((size_t)9 << (WINDOW_SHIFT - 3));
+    if (block == NULL) {
+        puts("skip: the system has not so much address space");
+        return;
+    }
+    const char* end = block + ((size_t)9 << (WINDOW_SHIFT - 3));
+    CHECK(large_contains(block + ((size_t)1 << WINDOW_SHIFT)));
+    CHECK(large_contains(block + SLICE_BYTES) && large_contains(end - 1));
+    CHECK(!large_contains(end + SLICE_BYTES));
+    kl_free(block);
+    CHECK(!large_contains(block + SLICE_BYTES));
+}
+
 // In a process of its own, which has not allocated yet.
 static void test_in_child(void (*test)(void)) {
     pid_t child = fork();
@@ -316,6 +332,7 @@ int main(void) {
     test_steps(8 * MIB, 4 * MIB, 256 * MIB, 1);
     test_neighbours();
     test_impossible_sizes();
+    test_block_of_two_windows();
     test_two_mappings();
     check_work_bounds();
     return 0;
