@@ -72,11 +72,13 @@ fn the_time_of_the_allocators_own_threads_is_shown_apart() {
 
 #[test]
 fn a_short_peak_of_memory_is_not_missed() {
-    const SPIKE: u64 = 2 << 20;
+    const SPIKE: u64 = 64 << 20;
+    // Since Linux 6.2 each processor counts up to 128 KiB of a process for itself before it adds
+    // them to what `/proc` shows; and file pages that come after the peak are subtracted as well.
+    const INEXACT: u64 = 8 << 20;
     let bench = Bench::new();
-    let fixture = with(&fixture(bench.folder.path()), &[("KEEL_FIXTURE", "peak:2")]);
+    let fixture = with(&fixture(bench.folder.path()), &[("KEEL_FIXTURE", "peak:64")]);
     let run = bench.run(&mallocs(1000, 40), fixture);
-    // Pages of files that become resident after the peak are subtracted as well: some 100 KiB.
-    let expected = SPIKE * 9 / 10..SPIKE * 5 / 4;
+    let expected = SPIKE - INEXACT..SPIKE + INEXACT;
     assert!(expected.contains(&run.peak_rss_bytes), "{} bytes", run.peak_rss_bytes);
 }

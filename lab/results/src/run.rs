@@ -64,7 +64,8 @@ pub struct Run {
     pub involuntary_switches: u64,
     /// Peak resident bytes of the allocator: the process's anonymous pages, less those that the
     /// player held at the start. By the kernel's high-water mark where it can be reset, otherwise
-    /// the largest reading.
+    /// the largest reading. Since Linux 6.2 the kernel's number may be wrong by 128 KiB for each
+    /// processor.
     pub peak_rss_bytes: u64,
     /// Resident bytes over time, as `peak_rss_bytes` counts them.
     pub memory: Vec<MemorySample>,
