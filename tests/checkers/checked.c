@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../support/modes.h"
+
 #ifdef ONLY_KL // malloc is that of AddressSanitizer
 #define malloc kl_malloc
 #define calloc kl_calloc
@@ -126,10 +128,7 @@ static void correct(void) {
     printf("wrong %d\n", taken);
 }
 
-static const struct {
-    const char* name;
-    void (*run)(void);
-} modes[] = {
+static const struct mode modes[] = {
     {"read-behind", read_behind},
     {"write-before", write_before},
     {"read-freed", read_freed},
@@ -144,11 +143,5 @@ static const struct {
 };
 
 int main(int count, char** arguments) {
-    for (size_t i = 0; count == 2 && i < sizeof modes / sizeof *modes; i++) {
-        if (strcmp(modes[i].name, arguments[1]) != 0) continue;
-        modes[i].run();
-        return 0;
-    }
-    fprintf(stderr, "checked: no such mode\n");
-    return 2;
+    return mode_run(modes, sizeof modes / sizeof *modes, count, arguments);
 }

@@ -6,9 +6,13 @@
 The debug flavour makes blocks known, so each error must be reported. With every flavour, a correct
 program must run without a report.
 """
+import pathlib
 import re
 import subprocess
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from functions import run_tests
 
 CHECKER, PROGRAM, FLAVOUR = sys.argv[1:]
 ASAN = CHECKER == "asan"
@@ -71,15 +75,7 @@ def main():
         tests.append(errors_are_reported)
         if not ASAN:
             tests += [uninitialised_bytes_are_known, leaks_are_known]
-    failed = 0
-    for test in tests:
-        try:
-            test()
-        except (AssertionError, subprocess.SubprocessError) as error:
-            failed += 1
-            print(f"FAIL {test.__name__}: {error}")
-    print(f"{len(tests) - failed} passed, {failed} failed, 0 skipped")
-    return failed > 0
+    return run_tests(tests)
 
 
 if __name__ == "__main__":

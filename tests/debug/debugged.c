@@ -20,6 +20,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "../support/modes.h"
+
 #define APART __attribute__((noinline))
 
 static volatile int called; // so that no call is the last instruction of its function
@@ -506,10 +508,7 @@ static void failures_at_site(void) {
     (void)!write(STDOUT_FILENO, line, (size_t)length);
 }
 
-static const struct {
-    const char* name;
-    void (*run)(void);
-} modes[] = {
+static const struct mode modes[] = {
     {"double-free", double_free},
     {"free-by-two-threads", free_by_two_threads},
     {"overwrite-number", overwrite_number},
@@ -544,11 +543,5 @@ static const struct {
 };
 
 int main(int count, char** arguments) {
-    for (size_t i = 0; count == 2 && i < sizeof modes / sizeof *modes; i++) {
-        if (strcmp(modes[i].name, arguments[1]) != 0) continue;
-        modes[i].run();
-        return 0;
-    }
-    fprintf(stderr, "debugged: no such mode\n");
-    return 2;
+    return mode_run(modes, sizeof modes / sizeof *modes, count, arguments);
 }

@@ -4,6 +4,7 @@
     run.py PROGRAM
 """
 import os
+import pathlib
 import re
 import shlex
 import shutil
@@ -12,6 +13,9 @@ import subprocess
 import sys
 import tempfile
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from functions import run_tests
 
 PROGRAM = sys.argv[1]
 
@@ -333,16 +337,7 @@ def main():
     tests = [function for name, function in globals().items()
              if callable(function) and function.__module__ == "__main__" and
              name not in ("Run", "in_order", "main")]
-    passed = failed = 0
-    for test in tests:
-        try:
-            test()
-            passed += 1
-        except (AssertionError, subprocess.SubprocessError, StopIteration, AttributeError) as error:
-            failed += 1
-            print(f"FAIL {test.__name__}: {error!r}")
-    print(f"{passed} passed, {failed} failed, 0 skipped")
-    return failed > 0
+    return run_tests(tests)
 
 
 if __name__ == "__main__":

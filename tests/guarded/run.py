@@ -8,9 +8,13 @@ with a probability of 1e-9. Seeds are fixed, so each run of this test makes the 
 """
 import math
 import os
+import pathlib
 import re
 import subprocess
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from functions import run_tests
 
 PROGRAM = sys.argv[1]
 UNLIKELY = 1e-9
@@ -224,15 +228,7 @@ def main():
     tests = [value for name, value in globals().items()
              if callable(value) and value.__module__ == "__main__"
              and value.__code__.co_argcount == 0 and name != "main"]
-    failed = 0
-    for test in tests:
-        try:
-            test()
-        except AssertionError as error:
-            failed += 1
-            print(f"FAIL {test.__name__}: {error}")
-    print(f"{len(tests) - failed} passed, {failed} failed, 0 skipped")
-    sys.exit(failed > 0)
+    sys.exit(run_tests(tests))
 
 
 main()

@@ -20,21 +20,7 @@
 #include <unistd.h>
 #include <x86intrin.h>
 
-/* lab/allocators/src/table.rs */
-struct table {
-    uint32_t abi, reserved;
-    void (*version)(char*, size_t);
-    void* (*malloc)(size_t);
-    void (*free)(void*);
-    void* (*calloc)(size_t, size_t);
-    void* (*realloc)(void*, size_t);
-    void* (*aligned)(size_t, size_t);
-    size_t (*usable_size)(void*);
-    int (*init)(void);
-    void (*thread_init)(void);
-    void (*thread_exit)(void);
-    void (*teardown)(void);
-};
+#include "bridge/bridge.h"
 
 enum { MOST_CALLS = 1 << 20, PAGES = 1 << 14, PAGE = 4096, IN_A_ROW = 64, MOST_SAMPLES = 1 << 16 };
 
@@ -155,7 +141,7 @@ static void bias_teardown(void) {
     fclose(file);
 }
 
-const struct table keel_peer = {
+const struct bridge_table keel_peer = {
     .abi = 1,
     .version = bias_version,
     .malloc = bias_malloc,

@@ -3,21 +3,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* lab/allocators/src/table.rs */
-struct table {
-    uint32_t abi, reserved;
-    void (*version)(char*, size_t);
-    void* (*malloc)(size_t);
-    void (*free)(void*);
-    void* (*calloc)(size_t, size_t);
-    void* (*realloc)(void*, size_t);
-    void* (*aligned)(size_t, size_t);
-    size_t (*usable_size)(void*);
-    int (*init)(void);
-    void (*thread_init)(void);
-    void (*thread_exit)(void);
-    void (*teardown)(void);
-};
+#include "bridge/bridge.h"
 
 enum { CHAIN = 256, PAGE = 4096 };
 
@@ -53,7 +39,7 @@ static int chain_init(void) {
     return 0;
 }
 
-const struct table keel_peer = {
+const struct bridge_table keel_peer = {
     .abi = 1,
     .version = version,
     .malloc = chain_malloc,

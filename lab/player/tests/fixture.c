@@ -34,21 +34,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* lab/allocators/src/table.rs */
-struct table {
-    uint32_t abi, reserved;
-    void (*version)(char*, size_t);
-    void* (*malloc)(size_t);
-    void (*free)(void*);
-    void* (*calloc)(size_t, size_t);
-    void* (*realloc)(void*, size_t);
-    void* (*aligned)(size_t, size_t);
-    size_t (*usable_size)(void*);
-    int (*init)(void);
-    void (*thread_init)(void);
-    void (*thread_exit)(void);
-    void (*teardown)(void);
-};
+#include "bridge/bridge.h"
 
 enum { MALLOC, FREE, CALLOC, REALLOC, ALIGNED, THREAD_INIT, THREAD_EXIT, KINDS };
 static atomic_long calls[KINDS];
@@ -200,7 +186,7 @@ static void fixture_teardown(void) {
     fclose(file);
 }
 
-const struct table keel_peer = {
+const struct bridge_table keel_peer = {
     .abi = 1,
     .version = fixture_version,
     .malloc = fixture_malloc,

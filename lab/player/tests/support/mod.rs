@@ -64,10 +64,13 @@ pub fn mallocs(count: u64, size: u64) -> Story {
 /// A library made from one of the C files beside this; built once for each test, into its folder.
 pub fn library(folder: &Path, source: &str) -> PathBuf {
     let output = folder.join(format!("lib{source}.so"));
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(format!("{source}.c"));
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let source = package.join("tests").join(format!("{source}.c"));
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
     let status = Command::new(compiler)
-        .args(["-O1", "-fPIC", "-shared", "-fno-builtin", "-o"])
+        .args(["-O1", "-fPIC", "-shared", "-fno-builtin", "-I"])
+        .arg(package.join("../../in_process"))
+        .arg("-o")
         .args([&output, &source])
         .status()
         .expect("a C compiler is there");
