@@ -61,10 +61,11 @@ static uint64_t limit_of(uint64_t bytes) {
     return bytes >= UINT64_C(1) << 60 ? 0 : bytes;
 }
 
-// What to do with one control group.
-typedef void group_visitor(void* context, const char* directory);
+// What to do with one control group. Versions 1 and 2 have different files.
+typedef void group_visitor(void* context, const char* directory, unsigned version);
 
-static void limits_read(void* context, const char* directory) {
+static void limits_read(void* context, const char* directory, unsigned version) {
+    (void)version;
     struct os_machine* machine = context;
     char path[PATH_BYTES];
     char content[64];
@@ -82,12 +83,12 @@ static void limits_read(void* context, const char* directory) {
 
 // The group itself and all above it, whose limits hold for it too.
 static void groups_visit(group_visitor* visit, void* context, const char* mount,
-                         const char* group) {
+                         const char* group, unsigned version) {
     char directory[PATH_BYTES];
     size_t base = strlen(mount);
     if (!path_join(directory, mount, group[0] == '/' ? group + 1 : group)) return;
     for (;;) {
-        visit(context, directory);
+        visit(context, directory, version);
         char* last = strrchr(directory, '/');
         if (last == NULL || last < directory + base) return;
         *last = '\0';
@@ -105,8 +106,9 @@ static bool is_among(const char* list, const char* word) {
     return false;
 }
 
-// Lines of /proc/self/cgroup: `0::/path` (version 2), `7:memory:/path` (version 1).
-static void control_groups(group_visitor* visit, void* context) {
+// Lines of /proc/self/cgroup: `0::/path` (version 2), `7:memory:/path` (version 1). `memory`: only
+// the groups that may limit memory.
+static void control_groups(group_visitor* visit, void* context, bool memory) {
     char content[4096];
     if (!file_read("/proc/self/cgroup", content, sizeof content)) return;
     for (char* line = content; line != NULL && *line != '\0';) {
@@ -117,11 +119,11 @@ static void control_groups(group_visitor* visit, void* context) {
         if (group != NULL) {
             *group++ = '\0';
             controllers++;
-            if (*controllers == '\0') groups_visit(visit, context, "/sys/fs/cgroup", group);
+            if (*controllers == '\0') groups_visit(visit, context, "/sys/fs/cgroup", group, 2);
             if (is_among(controllers, "memory"))
-                groups_visit(visit, context, "/sys/fs/cgroup/memory", group);
-            if (is_among(controllers, "cpu"))
-                groups_visit(visit, context, "/sys/fs/cgroup/cpu", group);
+                groups_visit(visit, context, "/sys/fs/cgroup/memory", group, 1);
+            if (!memory && is_among(controllers, "cpu"))
+                groups_visit(visit, context, "/sys/fs/cgroup/cpu", group, 1);
         }
         line = end != NULL ? end + 1 : NULL;
     }
@@ -138,7 +140,7 @@ void os_machine(struct os_machine* machine) {
     if (sysinfo(&info) == 0) machine->memory_bytes = (uint64_t)info.totalram * info.mem_unit;
     if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
         at_most(&machine->memory_limit_bytes, limit.rlim_cur);
-    control_groups(limits_read, machine);
+    control_groups(limits_read, machine, false);
     errno = saved;
 }
 
@@ -163,26 +165,28 @@ static uint64_t headroom_below(uint64_t limit, uint64_t used, uint64_t unused_fi
     return limit > used ? limit - used : 0;
 }
 
-static void headroom_read(void* context, const char* directory) {
+static void headroom_read(void* context, const char* directory, unsigned version) {
+    bool newer = version == 2;
     uint64_t* least = context;
-    uint64_t headroom = UINT64_MAX;
-    uint64_t limit = number_in(directory, "memory.max");
-    at_most(&limit, number_in(directory, "memory.high"));
-    uint64_t limit_1 = limit_of(number_in(directory, "memory.limit_in_bytes"));
-    if (limit != 0) {
-        headroom = headroom_below(limit, number_in(directory, "memory.current"),
-                                  line_in(directory, "memory.stat", "inactive_file"));
-    } else if (limit_1 != 0) {
-        headroom = headroom_below(limit_1, number_in(directory, "memory.usage_in_bytes"),
-                                  line_in(directory, "memory.stat", "total_inactive_file"));
+    uint64_t limit = 0;
+    if (newer) {
+        limit = number_in(directory, "memory.max");
+        at_most(&limit, number_in(directory, "memory.high"));
+    } else {
+        limit = limit_of(number_in(directory, "memory.limit_in_bytes"));
     }
+    if (limit == 0) return;
+    const char* used = newer ? "memory.current" : "memory.usage_in_bytes";
+    const char* unused = newer ? "inactive_file" : "total_inactive_file";
+    uint64_t headroom = headroom_below(limit, number_in(directory, used),
+                                       line_in(directory, "memory.stat", unused));
     if (headroom < *least) *least = headroom;
 }
 
 uint64_t os_memory_headroom(void) {
     int saved = errno;
     uint64_t least = UINT64_MAX;
-    control_groups(headroom_read, &least);
+    control_groups(headroom_read, &least, true);
     errno = saved;
     return least;
 }

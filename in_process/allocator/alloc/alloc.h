@@ -86,6 +86,8 @@ KEEL_INLINE void* alloc_hit(size_t size) {
 // runs, also while there is surplus memory, or while a heap is on the watch list (heap/watch.h).
 // Therefore even a program with few refills returns its surplus memory soon.
 #define MAINTENANCE_WEIGHT_BEHIND (2 * REFILL_WEIGHT_MAX)
+// Maintenance that finds nothing to do doubles the weight, up to that of 128 refills.
+#define MAINTENANCE_WEIGHT_IDLE (128 * REFILL_WEIGHT_MAX)
 KEEL_INLINE bool maintenance_is_due(const struct heap* heap) {
     return heap->refilled >= heap->maintenance_at;
 }
@@ -232,9 +234,14 @@ void alloc_quantum(void);
 // work: a block put back is 1 unit, a released page is 16. False: there is nothing to do now.
 bool reclaim_step(struct heap* heap);
 
-// Looks at a quarter of the classes that have a current page. If the thread has not used a class
-// since the last look at this class, and its current page has no used block, the heap gives up the
-// page. At most 256 units of work, as above.
+// Looks at the next classes that have a current page. If the thread has not used a class since the
+// last look at this class, and its current page has no used block, the heap gives up the page. At
+// most 256 units of work, as above.
+//
+// Two classes, so that a page is not given up shortly before it is used again; more while pages
+// become empty and none begins (heap->emptied_streak), up to a quarter of the classes: the thread
+// may be about to sleep.
+#define RECLAIM_LOOK_CLASSES 2u
 void reclaim_look(struct heap* heap);
 
 // Called before the heap obtains a fresh page, and after a page has become empty. If the heap uses
@@ -243,8 +250,9 @@ void reclaim_look(struct heap* heap);
 // or in the secure flavour. There, a page's free blocks are in quarantine, and another class could
 // reuse them if the heap gave up the page.
 #define RECLAIM_FEW_CLASSES 4u
-KEEL_INLINE void reclaim_unused_classes(struct heap* heap) {
+KEEL_INLINE void reclaim_unused_classes(struct heap* heap, bool emptied) {
     if (KEEL_SECURE) return;
+    heap->emptied_streak = emptied ? heap->emptied_streak + 1 : 0;
     if (heap->class_count > RECLAIM_FEW_CLASSES && !heap_is_realtime(heap)) reclaim_look(heap);
 }
 

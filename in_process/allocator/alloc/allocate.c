@@ -63,7 +63,7 @@ static struct block* refill_fresh(struct heap* heap, unsigned size_class) {
     uint64_t begun = cycles_now();
     remote_batch_flush(heap);
     if (!reserve_has_keeper() && !heap_is_realtime(heap)) (void)reclaim_parked();
-    reclaim_unused_classes(heap);
+    reclaim_unused_classes(heap, false);
     struct page* page = heap_fresh_page(heap, size_class, &from_slices);
     if (page == NULL) {
         make_room(heap);
@@ -82,17 +82,36 @@ static void drain(struct heap* heap) {
     slow_path_note(&heap->slow_paths, SLOW_PATH_DRAIN, begun);
 }
 
+// What maintenance found.
+enum upkeep { UPKEEP_NONE, UPKEEP_DONE, UPKEEP_BEHIND };
+
+// Without a keeper: a quantum, and a step for a parked heap.
+static enum upkeep upkeep_without_keeper(void) {
+    bool idle = watch_is_empty() && reserve_is_idle();
+    if (idle) return UPKEEP_NONE;
+    (void)reclaim_parked();
+    reserve_step();
+    return reserve_has_surplus() || !watch_is_empty() ? UPKEEP_BEHIND : UPKEEP_DONE;
+}
+
+// The weight until the next maintenance.
+static uint32_t weight_after(enum upkeep found, uint32_t weight) {
+    if (found == UPKEEP_BEHIND) return MAINTENANCE_WEIGHT_BEHIND;
+    if (found == UPKEEP_DONE || weight < MAINTENANCE_WEIGHT) return MAINTENANCE_WEIGHT;
+    return weight < MAINTENANCE_WEIGHT_IDLE ? 2 * weight : MAINTENANCE_WEIGHT_IDLE;
+}
+
 // Drains the queue; without a keeper also does a quantum, and a step for a parked heap.
 static void maintain(struct heap* heap) {
-    unsigned weight = MAINTENANCE_WEIGHT;
-    if (!remote_queue_is_empty(&heap->remote_queue)) drain(heap);
-    if (!reserve_has_keeper() && !heap_is_realtime(heap)) {
-        (void)reclaim_parked();
-        reserve_step();
-        if (reserve_has_surplus() || !watch_is_empty()) weight = MAINTENANCE_WEIGHT_BEHIND;
+    enum upkeep found = UPKEEP_NONE;
+    if (!reserve_has_keeper() && !heap_is_realtime(heap)) found = upkeep_without_keeper();
+    if (!remote_queue_is_empty(&heap->remote_queue)) {
+        drain(heap);
+        if (found == UPKEEP_NONE) found = UPKEEP_DONE;
+        if (!remote_queue_is_empty(&heap->remote_queue)) found = UPKEEP_BEHIND;
     }
-    if (!remote_queue_is_empty(&heap->remote_queue)) weight = MAINTENANCE_WEIGHT_BEHIND;
-    heap->maintenance_at = heap->refilled + weight;
+    heap->maintenance_weight = weight_after(found, heap->maintenance_weight);
+    heap->maintenance_at = heap->refilled + heap->maintenance_weight;
 }
 
 // Returns a list of blocks for an empty bin. Examines at most two pages; the outline in alloc.h

@@ -14,7 +14,7 @@ void free_page_emptied(struct page* page) {
     struct heap* heap = page_heap(atomic_get(&page->owner));
     uint64_t begun = cycles_now();
     if (heap_page_emptied(heap, page)) alloc_quantum();
-    reclaim_unused_classes(heap);
+    reclaim_unused_classes(heap, true);
     slow_path_note(&heap->slow_paths, SLOW_PATH_PAGE_EMPTIED, begun);
 }
 

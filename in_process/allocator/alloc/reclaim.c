@@ -116,7 +116,9 @@ static unsigned look_at_class(struct heap* heap, unsigned size_class, unsigned u
 
 void reclaim_look(struct heap* heap) {
     unsigned units = RECLAIM_UNITS;
-    for (unsigned i = heap->class_count / 4 + 1; i > 0 && heap->class_count > 0; i--) {
+    unsigned classes = RECLAIM_LOOK_CLASSES * (1 + heap->emptied_streak);
+    if (classes > heap->class_count / 4 + 1) classes = heap->class_count / 4 + 1;
+    for (; classes > 0 && heap->class_count > 0; classes--) {
         heap->last_look = class_after(heap, heap->last_look);
         units = look_at_class(heap, heap->last_look, units);
     }

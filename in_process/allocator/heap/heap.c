@@ -175,6 +175,12 @@ static struct run run_for(struct heap* heap, unsigned slices, bool worth_warm) {
     return run;
 }
 
+// A realtime thread makes no system call. Memory of an arena is the program's.
+static unsigned cold_flags(const struct heap* heap, unsigned size_class) {
+    if (atomic_get(&heap->spare_wanted) != 0 || heap->arena != NULL) return PAGE_COLD;
+    return PAGE_COLD | PAGE_AHEAD | (heap->filled[size_class] > 0 ? PAGE_FILLS : 0u);
+}
+
 struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_slices) {
     unsigned slices = page_slices(size_class);
     bool worth_warm = heap->filled[size_class] >= HEAP_FILLED_ENOUGH || heap_is_realtime(heap) ||
@@ -187,7 +193,7 @@ struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_
         struct run run = run_for(heap, slices, worth_warm);
         if (run.start == NULL) return NULL;
         if (!run.warm && worth_warm) count_event(EVENT_RESERVE_MISS, 1);
-        fresh = (run.zero ? PAGE_ZERO : 0u) | (run.warm ? 0u : PAGE_COLD);
+        fresh = (run.zero ? PAGE_ZERO : 0u) | (run.warm ? 0u : cold_flags(heap, size_class));
         start = run.start;
     }
     struct page* page = page_begin(start, size_class, (uintptr_t)heap, fresh);

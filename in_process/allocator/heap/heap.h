@@ -82,11 +82,13 @@ struct heap {
     uint64_t classes[HEAP_CLASS_WORDS];
     unsigned class_count;              // bits set in it
     unsigned last_look;                // class that was looked at last
+    unsigned emptied_streak;           // pages that became empty since the last page began
     uint32_t class_marks[CLASS_COUNT]; // what the last look saw of each
     uint32_t draws;                    // requests for memory from the slices
     uint32_t considered;               // `draws` at the last call of keeper_consider
     uint64_t refilled;                 // sum of the weights of all refills (alloc/alloc.h)
     uint64_t maintenance_at;           // value of `refilled` from which on maintenance is due
+    uint32_t maintenance_weight;       // from the last maintenance to this one; 0: none yet
     // Guarded sampling (guarded/sample.h), for each class and for large blocks: the next allocation
     // that is chosen, counted from 1; 0: none.
     uint32_t guard_left[CLASS_COUNT + 1];

@@ -88,14 +88,20 @@ void page_forget_blocks(struct page* page) {
     use->used = use->carved = 0;
 }
 
-// Carving has just written to a system page that may not have been resident. Blocks larger than a
-// system page are not prefaulted, because the program is the first to touch most of their system
-// pages.
+// Carving is about to write to a system page that may not be resident. Blocks larger than a system
+// page are not prefaulted, because the program is the first to touch most of their system pages.
 static void carve_cold(const struct page* page, const char* first) {
+    if (page->block_bytes <= SYSTEM_PAGE) {
+        unsigned fresh = page_use(page)->fresh;
+        unsigned index = (unsigned)((size_t)(first - page->start) / SYSTEM_PAGE);
+        unsigned pages = (unsigned)(page->bytes / SYSTEM_PAGE);
+        if (reserve_has_keeper())
+            prefault_request(page->start, index, pages);
+        else if ((fresh & PAGE_AHEAD) != 0 &&
+                 prefault_now(page->start, index, pages, (fresh & PAGE_FILLS) != 0))
+            return;
+    }
     count_event(EVENT_INLINE_FAULTS, 1);
-    if (!reserve_has_keeper() || page->block_bytes > SYSTEM_PAGE) return;
-    unsigned index = (unsigned)((size_t)(first - page->start) / SYSTEM_PAGE);
-    prefault_request(page->start, index, (unsigned)(page->bytes / SYSTEM_PAGE));
 }
 
 // Links `count` adjacent blocks: in the order of their addresses, or shuffled in the secure
@@ -159,12 +165,11 @@ struct block* page_carve(struct page* page) {
     if (count > left) count = left;
     if (count > CARVE_LINKS_MAX) count = CARVE_LINKS_MAX;
 
-    bool begins = page_begins_system_page(page);
+    if ((use->fresh & PAGE_COLD) != 0 && page_begins_system_page(page)) carve_cold(page, first);
     struct block* list = carve_list(first, step, count);
     use->carved = (uint16_t)(use->carved + count);
     use->used += count;
     count_work(WORK_CARVE_LINKS, count);
-    if ((use->fresh & PAGE_COLD) != 0 && begins) carve_cold(page, first);
     return list;
 }
 

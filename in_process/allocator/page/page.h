@@ -22,6 +22,8 @@
 enum page_fresh {
     PAGE_ZERO = 1, // it is zero
     PAGE_COLD = 2, // it may not be resident: the first touch of a system page is a page fault
+    PAGE_AHEAD = 4, // without a keeper, carving populates system pages ahead (prefault.h)
+    PAGE_FILLS = 8, // likewise, and the heap has filled a page of this class
 };
 
 // The heap's list in which the page is. A full page (PAGE_FULL in its owner word) is UNLISTED.

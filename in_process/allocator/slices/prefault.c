@@ -29,6 +29,24 @@ void prefault_request(char* start, unsigned index, unsigned pages) {
     atomic_set(request, entry);
 }
 
+// How many system pages to populate at `index`. 0: an earlier call has populated it.
+static unsigned pages_at(unsigned index, bool fills) {
+    if (fills || index >= PREFAULT_NOW_MAX)
+        return index % PREFAULT_NOW_MAX == 0 ? PREFAULT_NOW_MAX : 0;
+    return (index & (index - 1)) == 0 ? index : 0;
+}
+
+bool prefault_now(char* start, unsigned index, unsigned pages, bool fills) {
+    static atomic_state refused; // the system cannot populate: before Linux 5.14
+    if (atomic_get(&refused) != 0 || (!fills && index < 2)) return false;
+    unsigned count = pages_at(index, fills);
+    if (count == 0) return true;
+    if (count > pages - index) count = pages - index;
+    if (os_populate(start + index * SYSTEM_PAGE, count * SYSTEM_PAGE)) return true;
+    atomic_set(&refused, 1);
+    return false;
+}
+
 size_t prefault_populate(void) {
     size_t count = 0;
     for (unsigned i = 0; i < ENTRIES; i++) {

@@ -13,6 +13,7 @@
 #include "os/process.h"
 
 #define SLACK_SLICES ((size_t)512) // 32 MiB
+#define IDLE_SLICES ((size_t)8) // 512 KiB
 #define STEP_UNMAP_BYTES ((size_t)1 << 20)
 #define STEP_LARGE_CALLS 32u // 80 MiB in runs of 4 MiB take 20
 
@@ -80,6 +81,10 @@ static void period_turn(void) {
 
 bool reserve_has_surplus(void) {
     return atomic_get(&surplus) > 0;
+}
+
+bool reserve_is_idle(void) {
+    return run_dirty_slices() <= IDLE_SLICES && mapping_cache_bytes() == 0;
 }
 
 size_t reserve_surplus(void) {

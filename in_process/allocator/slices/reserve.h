@@ -41,6 +41,9 @@ void reserve_step(void);
 // True: slices are still to be discarded.
 bool reserve_has_surplus(void);
 
+// True: there is so little unused memory that none of it needs to be returned.
+bool reserve_is_idle(void);
+
 // The same after the release of a block of more than RESERVE_LARGE_SLICES slices. The latency
 // contract does not cover such a block, so one call may discard as many slices as the block has,
 // run by run: at most 32 calls to the system.
