@@ -82,8 +82,8 @@ static void limits_read(void* context, const char* directory, unsigned version) 
 }
 
 // The group itself and all above it, whose limits hold for it too.
-static void groups_visit(group_visitor* visit, void* context, const char* mount,
-                         const char* group, unsigned version) {
+static void groups_visit(group_visitor* visit, void* context, const char* mount, const char* group,
+                         unsigned version) {
     char directory[PATH_BYTES];
     size_t base = strlen(mount);
     if (!path_join(directory, mount, group[0] == '/' ? group + 1 : group)) return;

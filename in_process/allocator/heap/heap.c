@@ -193,7 +193,7 @@ struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_
         struct run run = run_for(heap, slices, worth_warm);
         if (run.start == NULL) return NULL;
         if (!run.warm && worth_warm) count_event(EVENT_RESERVE_MISS, 1);
-        fresh = (run.zero ? PAGE_ZERO : 0u) | (run.warm ? 0u : cold_flags(heap, size_class));
+        fresh = (run.zero ? PAGE_ZERO : 0u) | (run.warm ? PAGE_WARM : cold_flags(heap, size_class));
         start = run.start;
     }
     struct page* page = page_begin(start, size_class, (uintptr_t)heap, fresh);

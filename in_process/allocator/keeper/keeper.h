@@ -29,7 +29,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define KEEPER_RESERVE_MIN ((size_t)4)   // slices: 256 KiB
+#define KEEPER_RESERVE_MIN ((size_t)8)   // slices: 512 KiB
 #define KEEPER_RESERVE_MAX ((size_t)512) // slices: 32 MiB
 
 // Starts the keeper unless it runs already or is forbidden (KEEL_KEEPER=off). False: it does not

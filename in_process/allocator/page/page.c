@@ -162,6 +162,7 @@ struct block* page_carve(struct page* page) {
     char* first = page->start + (size_t)use->carved * step;
     size_t to_boundary = SYSTEM_PAGE - ((uintptr_t)first & (SYSTEM_PAGE - 1));
     unsigned count = (unsigned)((to_boundary + step - 1) / step);
+    if (count < CARVE_WARM_MIN && (use->fresh & PAGE_WARM) != 0) count = CARVE_WARM_MIN;
     if (count > left) count = left;
     if (count > CARVE_LINKS_MAX) count = CARVE_LINKS_MAX;
 

@@ -17,13 +17,15 @@
 #include <stdbool.h>
 
 #define CARVE_LINKS_MAX 16u
+#define CARVE_WARM_MIN 4u // large blocks would otherwise need a refill each
 
 // State of the memory after the carved blocks: a set of flags.
 enum page_fresh {
-    PAGE_ZERO = 1, // it is zero
-    PAGE_COLD = 2, // it may not be resident: the first touch of a system page is a page fault
+    PAGE_ZERO = 1,  // it is zero
+    PAGE_COLD = 2,  // it may not be resident: the first touch of a system page is a page fault
     PAGE_AHEAD = 4, // without a keeper, carving populates system pages ahead (prefault.h)
     PAGE_FILLS = 8, // likewise, and the heap has filled a page of this class
+    PAGE_WARM = 16, // all of it is resident
 };
 
 // The heap's list in which the page is. A full page (PAGE_FULL in its owner word) is UNLISTED.
@@ -66,7 +68,7 @@ void page_end(struct page* page);
 void page_forget_blocks(struct page* page);
 
 // Carves up to 16 blocks. All of them begin in the same system page, so carving takes at most one
-// page fault. Returns NULL if all blocks of the page are carved. The new blocks count as used. On a
+// page fault. On a page with PAGE_WARM it carves at least 4, if the page has as many left. Returns NULL if all blocks of the page are carved. The new blocks count as used. On a
 // page with PAGE_ZERO they are zero except for their first word.
 struct block* page_carve(struct page* page);
 

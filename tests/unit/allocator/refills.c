@@ -1,6 +1,6 @@
 // What refills do beside taking blocks, in a process without a keeper: maintenance becomes rare
-// while there is nothing to do, carving populates system pages ahead, and a heap keeps the pages of
-// classes that its thread may use again.
+// while there is nothing to do, carving populates system pages ahead, a heap keeps the pages of
+// classes that its thread may use again, and warm pages give several large blocks at once.
 #include "allocator/alloc/alloc.h"
 #include "allocator/slices/reserve.h"
 #include "base/counters.h"
@@ -108,7 +108,8 @@ static void* use_classes(void* argument) {
     CHECK(used >= CLASSES);
     for (unsigned i = 0; i < PAGES * OF_PAGE; i++) wide[i] = kl_malloc(WIDE_BYTES);
     CHECK(thread_heap->class_count >= used);
-    for (unsigned i = PAGES * OF_PAGE; i < 4 * PAGES * OF_PAGE; i++) wide[i] = kl_malloc(WIDE_BYTES);
+    for (unsigned i = PAGES * OF_PAGE; i < 4 * PAGES * OF_PAGE; i++)
+        wide[i] = kl_malloc(WIDE_BYTES);
     CHECK(thread_heap->class_count <= RECLAIM_FEW_CLASSES + 2);
     for (unsigned i = 0; i < 4 * PAGES * OF_PAGE; i++) kl_free(wide[i]);
     return NULL;
@@ -120,12 +121,36 @@ static void test_classes_stay(void) {
     CHECK(pthread_join(thread, NULL) == 0);
 }
 
+// --- Warm pages -----------------------------------------------------------------------------------
+
+// On resident memory, blocks larger than a system page do not need a refill each.
+static void* carve_warm(void* argument) {
+    (void)argument;
+    enum { BYTES = 5000, BLOCKS = 12 };
+    void* blocks[BLOCKS];
+    kl_free(kl_malloc(64)); // the thread has a heap
+    uint64_t carves = atomic_get(&thread_heap->counts[HEAP_CARVES]);
+    for (unsigned i = 0; i < BLOCKS; i++) blocks[i] = kl_malloc(BYTES);
+    CHECK(atomic_get(&thread_heap->counts[HEAP_CARVES]) == carves + BLOCKS / CARVE_WARM_MIN);
+    for (unsigned i = 0; i < BLOCKS; i++) kl_free(blocks[i]);
+    return NULL;
+}
+
+static void test_carve_warm(void) {
+    pthread_t thread;
+    if (kl_warm((size_t)4 << 20) < (size_t)4 << 20) return; // before Linux 5.14
+    CHECK(pthread_create(&thread, NULL, carve_warm, NULL) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    (void)kl_warm(0);
+}
+
 int main(void) {
     option_set(OPTION_KEEPER, KEEPER_NEVER);
     kl_free(kl_malloc(1));
     test_idle_maintenance();
     test_populate_ahead();
     if (!KEEL_SECURE) test_classes_stay();
+    test_carve_warm();
     check_work_bounds();
     return 0;
 }
