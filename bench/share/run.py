@@ -38,6 +38,8 @@ PAIRS = [
     ("xmalloc", 0.1, "xmalloc-test -w 2 -t 1 -s 64"),
     ("alloc-test", 0.2, "alloc-test 1"),
     ("alloc-test-threads", 0.2, "alloc-test 2"),
+    ("sh6", 0.05, "sh6bench 2"),
+    ("sh8", 0.05, "sh8bench 2"),
     ("simple", 0.05, "glibc-simple"),
     ("simple-threads", 0.05, "glibc-thread 2"),
     ("malloc-large", 0.05, "malloc-large"),

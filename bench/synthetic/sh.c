@@ -1,87 +1,156 @@
-// Batches of small blocks in a skewed mix of sizes, freed partly in the order of allocation and
-// partly in reverse. In sh8 the other threads free half of the blocks.
+// Rings of blocks whose sizes follow a fixed series. When a ring is full, a fifth of it survives
+// and the rest is freed: the front in the order of allocation, the back in reverse. In sh8 one
+// thread also allocates blocks that the others free.
 #include "synthetic.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { BATCH = 2500, ROUNDS = 6000, ROUNDS_OF_THREAD = 700, SHARED = 8192 };
+enum { SIX_PLACES = 10000, SIX_SERIES = 400, EIGHT_PLACES = 200000, EIGHT_BURSTS = 12000 };
+enum { HANDED = 150000, HANDED_BYTES = 8 };
 
-static size_t draw_size(uint64_t* seed) {
-    size_t kind = draw(seed) % 10;
-    if (kind < 7) return between(seed, 4, 64);
-    return kind < 9 ? between(seed, 65, 256) : between(seed, 257, 1000);
-}
-
-static uint64_t run_six(const struct extent* extent) {
-    void** batch = calloc(BATCH, sizeof *batch);
-    uint64_t seed = 61, sum = 0;
-    size_t rounds = scaled(extent, ROUNDS);
-    for (size_t round = 0; round < rounds; round++) {
-        for (unsigned i = 0; i < BATCH; i++) {
-            size_t bytes = draw_size(&seed);
-            batch[i] = take(bytes);
-            sum += bytes;
-        }
-        // A third in order, a third again at the end, a third in reverse.
-        for (unsigned i = 0; i < BATCH; i += 3) free(batch[i]);
-        for (unsigned i = BATCH; i-- > 0;)
-            if (i % 3 == 1) free(batch[i]);
-        for (unsigned i = 2; i < BATCH; i += 3) free(batch[i]);
-    }
-    free(batch);
-    return sum;
-}
-
-static _Atomic(void*) shared[SHARED];
-
-struct member {
-    uint64_t seed, sum;
-    size_t rounds;
+//            survivor   survivor_end
+//   |  freed    |  survive  |   freed    |      when `at` has reached the end
+//   ───────────▶             ◀────────────
+// The next blocks fill the freed places, from the first one on.
+struct ring {
+    void** block;
+    size_t places, at, survivor, survivor_end;
+    uint64_t sum;
 };
 
-static void live(void* argument) {
-    struct member* m = argument;
-    void** batch = calloc(BATCH, sizeof *batch);
-    for (size_t round = 0; round < m->rounds; round++) {
-        for (unsigned i = 0; i < BATCH; i++) {
-            size_t bytes = draw_size(&m->seed);
-            batch[i] = take(bytes);
-            m->sum += bytes;
-        }
-        for (unsigned i = 0; i < BATCH; i += 2)
-            free(atomic_exchange(&shared[draw(&m->seed) % SHARED], batch[i]));
-        for (unsigned i = BATCH; i-- > 0;)
-            if (i % 2 == 1) free(batch[i]);
-    }
-    free(batch);
+static struct ring ring_of(size_t places) {
+    places -= places % 5;
+    void** block = take_zeroed(places, sizeof *block);
+    return (struct ring){.block = block, places, 0, places, places, 0};
 }
 
-static uint64_t run_eight(const struct extent* extent) {
+static void free_forward(void** from, void** to) {
+    while (from < to) free(*from++);
+}
+static void free_backward(void** from, void** to) {
+    while (from > to) free(*--from);
+}
+
+// The full ring retains the fifth behind the one that survived before.
+static void ring_turn(struct ring* r) {
+    r->survivor = r->survivor_end == r->places ? 0 : r->survivor_end;
+    r->survivor_end = r->survivor + r->places / 5;
+    free_forward(r->block, r->block + r->survivor);
+    free_backward(r->block + r->places, r->block + r->survivor_end);
+    r->at = r->survivor == 0 ? r->survivor_end : 0;
+}
+
+// The work beside malloc is as little as in the original: the first and the last byte are written.
+static inline void ring_put(struct ring* r, size_t bytes) {
+    if (r->at == r->places) ring_turn(r);
+    char* block = malloc(bytes);
+    if (block == NULL) fail("the allocator returned no memory");
+    block[0] = block[bytes - 1] = 1;
+    r->block[r->at++] = block;
+    if (r->at == r->survivor) r->at = r->survivor_end;
+}
+static void ring_put_many(struct ring* r, size_t bytes, unsigned count) {
+    r->sum += bytes * count;
+    while (count-- > 0) ring_put(r, bytes);
+}
+
+static void ring_free(struct ring* r) {
+    free_forward(r->block, r->block + r->at);
+    // Behind `at` only the survivors are live.
+    if (r->at < r->survivor) free_forward(r->block + r->survivor, r->block + r->survivor_end);
+    free(r->block);
+}
+
+struct member {
+    struct ring ring;
+    size_t steps; // series in sh6, bursts in sh8
+    unsigned index, threads;
+};
+
+// Sizes from 1 to 1,000 and each halved down to 1; sizes below 100 five times as often.
+static void six(void* argument) {
+    struct member* m = argument;
+    m->ring = ring_of(SIX_PLACES / m->threads);
+    for (size_t series = 0; series < m->steps; series++)
+        for (size_t most = 1; most < 1000; most += most / 2 + 1)
+            for (size_t bytes = most; bytes > 0; bytes /= 2)
+                ring_put_many(&m->ring, bytes, bytes < 100 ? 250 : 50);
+    ring_free(&m->ring);
+}
+
+static uint64_t run_members(const struct extent* extent, void (*body)(void*), size_t steps) {
     struct member members[MOST_THREADS];
     uint64_t sum = 0;
     for (unsigned i = 0; i < extent->threads; i++)
-        members[i] = (struct member){81 + i, 0, scaled(extent, ROUNDS_OF_THREAD)};
-    in_threads(extent->threads, live, members, sizeof *members);
-    for (unsigned i = 0; i < extent->threads; i++) sum += members[i].sum;
-    for (unsigned i = 0; i < SHARED; i++) free(atomic_exchange(&shared[i], NULL));
+        members[i] =
+            (struct member){.steps = scaled(extent, steps), .index = i, .threads = extent->threads};
+    in_threads(extent->threads, body, members, sizeof *members);
+    for (unsigned i = 0; i < extent->threads; i++) sum += members[i].ring.sum;
+    return sum;
+}
+
+static uint64_t run_six(const struct extent* extent) {
+    return run_members(extent, six, SIX_SERIES);
+}
+
+// Blocks that the first thread allocates. Thread i frees those at i, i + threads, ...
+static _Atomic(void*) handed[HANDED];
+static size_t handed_count;
+
+// Frees the blocks that have arrived. `next` is the place of the first that has not been freed.
+static size_t free_handed(size_t next, unsigned threads) {
+    void* block;
+    while (next < handed_count &&
+           (block = atomic_load_explicit(&handed[next], memory_order_acquire)) != NULL) {
+        atomic_store_explicit(&handed[next], NULL, memory_order_relaxed);
+        free(block);
+        next += threads;
+    }
+    return next;
+}
+
+static void eight(void* argument) {
+    static const struct {
+        unsigned bytes, count;
+    } bursts[] = {{8, 1000}, {16, 4000}, {32, 1200}, {64, 150}, {128, 100}, {256, 60},
+                  {512, 15}, {1024, 6},  {4096, 3},  {8192, 1}, {32768, 1}, {131072, 1}};
+    struct member* m = argument;
+    size_t next = m->index;
+    m->ring = ring_of(EIGHT_PLACES / m->threads);
+    for (size_t i = 0; m->index == 0 && i < handed_count; i++)
+        atomic_store_explicit(&handed[i], take(HANDED_BYTES), memory_order_release);
+    for (size_t burst = 0; burst < m->steps; burst++) {
+        next = free_handed(next, m->threads);
+        size_t kind = burst % (sizeof bursts / sizeof *bursts);
+        ring_put_many(&m->ring, bursts[kind].bytes, bursts[kind].count);
+    }
+    ring_free(&m->ring);
+}
+
+static uint64_t run_eight(const struct extent* extent) {
+    handed_count = scaled(extent, HANDED);
+    if (handed_count > HANDED) handed_count = HANDED;
+    uint64_t sum = run_members(extent, eight, EIGHT_BURSTS);
+    // What a thread had not seen before its last burst.
+    for (size_t i = 0; i < handed_count; i++) free(atomic_exchange(&handed[i], NULL));
     return sum;
 }
 
 const struct workload sh6 = {
     "sh6",
-    "one thread allocates batches of 2,500 blocks, most of 4 to 64 B, frees them in mixed order",
-    "the fast paths of small sizes, and free lists whose order does not match the addresses",
-    "MicroQuill's SmartHeap benchmark with one thread: batches of small blocks",
-    "long-lived blocks: nothing survives its round",
+    "each thread fills a ring of 10,000 blocks in all, of 1 to 1,000 B; four fifths are then freed",
+    "the fast paths of small sizes, and free lists in the order and in the reverse of allocation",
+    "MicroQuill's SmartHeap benchmark sh6bench",
+    "frees by other threads, and blocks that live for long: a fifth survives one turn of the ring",
     run_six,
 };
 
 const struct workload sh8 = {
     "sh8",
-    "threads allocate such batches; half of the blocks pass through a table to other threads",
-    "frees by other threads in random order, mixed with local ones",
-    "MicroQuill's SmartHeap benchmark with several threads",
-    "an even load of the threads: the table is shared, and its cache lines move between processors",
+    "threads with such rings of 200,000 blocks, most of 16 B; one in forty is another thread's",
+    "long free lists of few sizes beside some blocks of up to 128 KiB; some remote frees",
+    "MicroQuill's SmartHeap benchmark sh8bench",
+    "random order: sizes and lifetimes follow a fixed series",
     run_eight,
 };
