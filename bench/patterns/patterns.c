@@ -1,6 +1,7 @@
 // Patterns of use that an allocator may meet, each a few lines, for bench/patterns/run.py.
 //
-//   patterns --list               prints a line for each pattern: its name and what it does
+//   patterns --list               prints a line for each pattern, with tabs: its name, what it
+//                                 does, what it stresses, the source, and what it does not show
 //   patterns NAME [--calls]       runs it once and prints one line of JSON:
 //
 //     wall_ns, cpu_ns   of the pattern alone; cpu_ns with all threads, the allocator's own included
@@ -526,6 +527,7 @@ static void pipeline(const struct pattern* p) {
 }
 
 #include "adverse.h"
+#include "pattern_notes.h"
 
 static const struct pattern patterns[] = {
 #include "pattern_table.h"
@@ -579,11 +581,7 @@ static int run(const struct pattern* p, double after) {
 
 int main(int count, char** words) {
     double after = 0;
-    if (count == 2 && strcmp(words[1], "--list") == 0) {
-        for (unsigned i = 0; i < PATTERNS; i++)
-            printf("%s\t%s\n", patterns[i].name, patterns[i].text);
-        return 0;
-    }
+    if (count == 2 && strcmp(words[1], "--list") == 0) return pattern_list(patterns, PATTERNS);
     for (int i = 2; i < count; i++) {
         if (strcmp(words[i], "--calls") == 0)
             each_call = true;

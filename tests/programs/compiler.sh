@@ -1,5 +1,8 @@
 # needs: gcc g++
 # debian: gcc g++
+# about: g++ and gcc compile templates of the standard library and 900 functions
+# stresses: many small blocks that live to the end, in short processes
+# not shown: frees: a compiler retains most of its memory until it ends
 source "$SUPPORT"
 templates 45 >large.cpp
 plain_functions 900 >large.c

@@ -1,5 +1,8 @@
 # needs: xz zstd gzip tar
 # debian: xz-utils zstd
+# about: xz, zstd, gzip and tar pack and unpack a text, some with threads
+# stresses: large buffers: mappings and page faults
+# not shown: small blocks: there are few
 source "$SUPPORT"
 words 90000 21 >text
 # work:

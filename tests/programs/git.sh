@@ -1,5 +1,8 @@
 # needs: git
 # debian: git
+# about: commits, a merge, repack, gc, a clone and a rebase
+# stresses: the start of an allocator in many short processes; buffers of all sizes
+# not shown: processes that run for long
 source "$SUPPORT"
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null
 export GIT_AUTHOR_NAME=A GIT_AUTHOR_EMAIL=a@example.org GIT_COMMITTER_NAME=C GIT_COMMITTER_EMAIL=c@example.org

@@ -1,5 +1,8 @@
 # optional: java javac
 # debian: default-jdk-headless
+# about: javac, then threads, zip and direct buffers in a virtual machine
+# stresses: the virtual machine's own data, in several threads
+# not shown: Java's objects: they are in the virtual machine's heap
 source "$SUPPORT"
 cat >Work.java <<'JAVA'
 import java.util.*;

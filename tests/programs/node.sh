@@ -1,5 +1,8 @@
 # needs: node
 # debian: nodejs
+# about: JavaScript with worker threads, zlib, JSON and file reads
+# stresses: buffers and the engine's own data, in several threads
+# not shown: JavaScript's objects: they are in the engine's heap
 source "$SUPPORT"
 cat >work.js <<'JAVASCRIPT'
 const fs = require("fs"), zlib = require("zlib"), crypto = require("crypto");

@@ -1,5 +1,8 @@
 # needs: perl
 # debian: perl
+# about: hashes, sorting and regular expressions over 60,000 lines
+# stresses: strings and hash entries of a few dozen bytes; strings that grow by realloc
+# not shown: threads: there is one
 source "$SUPPORT"
 words 60000 3 >text
 # work:

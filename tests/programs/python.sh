@@ -1,5 +1,8 @@
 # needs: python3
 # debian: python3
+# about: JSON, regular expressions, sorting, pickle, threads and subprocesses, without pools
+# stresses: one small block for each object
+# not shown: python with its default pools, which ask malloc far less often
 # The pools of the interpreter are switched off: each object is a malloc.
 source "$SUPPORT"
 cat >work.py <<'PYTHON'

@@ -1,5 +1,8 @@
 # needs: redis-server redis-cli redis-benchmark
 # debian: redis-server redis-tools
+# about: a server under load, its data set's digest, save, and a fork that saves
+# stresses: strings of 1 to 700 B that live long, and many short ones
+# not shown: contention: one thread executes the commands
 source "$SUPPORT"
 socket=$PWD/redis.sock
 redis-server --port 0 --unixsocket "$socket" --save '' --appendonly no --enable-debug-command yes --dir "$PWD" \

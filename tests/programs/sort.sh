@@ -1,5 +1,8 @@
 # needs: sort awk
 # debian: mawk
+# about: sorts 700,000 lines with four threads
+# stresses: a few large buffers
+# not shown: small blocks: there are hardly any
 source "$SUPPORT"
 words 700000 9 >text
 # work:

@@ -1,5 +1,8 @@
 # needs: sqlite3
 # debian: sqlite3
+# about: SQL over tables and indices in a file
+# stresses: short-lived blocks of a statement; the page cache
+# not shown: threads: there is one
 source "$SUPPORT"
 cat >work.sql <<'SQL'
 PRAGMA journal_mode = WAL;

@@ -1,5 +1,8 @@
 # needs: blender
 # debian: blender
+# about: modifiers, booleans, undo, a Cycles render, save and open, without a window
+# stresses: large arrays, and small blocks of several threads
+# not shown: the graphics card's memory
 source "$SUPPORT"
 cat >work.py <<'PYTHON'
 import bpy, bmesh, hashlib, math, os

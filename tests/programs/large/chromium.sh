@@ -1,5 +1,8 @@
 # needs: chromium
 # debian: chromium
+# about: renders a page with a script and a canvas, headless
+# stresses: the start of an allocator in many processes
+# not shown: the browser's own objects: most are in its own allocator
 # A browser of many processes. Most of its memory comes from its own allocator; its libraries use
 # malloc.
 source "$SUPPORT"

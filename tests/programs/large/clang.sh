@@ -1,5 +1,8 @@
 # needs: clang++ clang
 # debian: clang g++
+# about: clang compiles C++ with -O2 and prints syntax trees and LLVM's text form
+# stresses: large blocks that LLVM's own pools cut into pieces
+# not shown: small frees: the pools hide most of them
 source "$SUPPORT"
 templates 60 >large.cpp
 plain_functions 900 >large.c

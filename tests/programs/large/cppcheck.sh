@@ -1,5 +1,8 @@
 # needs: cppcheck
 # debian: cppcheck
+# about: static analysis of C and C++ in two processes
+# stresses: very many small blocks: tokens, strings and lists
+# not shown: threads: there are none
 source "$SUPPORT"
 templates 150 >large.cpp
 plain_functions 900 >large.c

@@ -1,5 +1,8 @@
 # needs: cvc5
 # debian: cvc5
+# about: solves queens, strings, bit vectors and arrays
+# stresses: nodes of expressions, freed out of order; tables that grow
+# not shown: threads: there is one
 source "$SUPPORT"
 awk 'BEGIN {
     print "(set-logic ALL)(set-option :produce-models true)"

@@ -1,5 +1,8 @@
 # needs: doxygen
 # debian: doxygen
+# about: documentation of 30 files as HTML, LaTeX and XML
+# stresses: strings and trees of small blocks, in two threads
+# not shown: large blocks
 source "$SUPPORT"
 mkdir source
 for i in $(seq 1 30); do templates $((i * 5)) | sed "s/struct \(T[0-9]*\)/\/** Class \1 of part $i. *\/ namespace part$i { struct \1/; s/return s + Chain.*; } };/& }/" >"source/f$i.cpp"; done

@@ -1,5 +1,8 @@
 # needs: emacs
 # debian: emacs-nox
+# about: a batch script over 20,000 lines
+# stresses: Lisp data and buffers that grow
+# not shown: Lisp's small objects: they are cut from larger blocks
 source "$SUPPORT"
 words 20000 4 >text
 cat >work.el <<'LISP'

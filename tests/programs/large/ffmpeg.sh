@@ -1,5 +1,8 @@
 # needs: ffmpeg
 # debian: ffmpeg
+# about: encodes and decodes mpeg4, H.264, FFV1, FLAC and PNG, with filters and threads
+# stresses: frames of some hundred KB that pass between threads
+# not shown: small blocks: they are few beside the arithmetic
 source "$SUPPORT"
 run() { ffmpeg -hide_banner -nostdin -loglevel error "$@"; }
 video='testsrc2=size=640x360:rate=25:duration=6' sound='sine=frequency=440:duration=6:sample_rate=44100'

@@ -1,5 +1,8 @@
 # needs: freeciv-server
 # debian: freeciv-server
+# about: a game server with five computer players, 40 turns
+# stresses: a long-lived set of small blocks that changes in each turn
+# not shown: many clients: there are none
 # A game server with five computer players and no human player.
 source "$SUPPORT"
 cat >game.serv <<'SERV'

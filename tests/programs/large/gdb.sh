@@ -1,5 +1,8 @@
 # needs: gdb g++
 # debian: gdb g++
+# about: breakpoints, types and Python over a program with debug information
+# stresses: symbol tables: many blocks that live to the end
+# not shown: frees under load
 source "$SUPPORT"
 templates 30 >large.cpp
 g++ -std=c++17 -g -O0 large.cpp -o large

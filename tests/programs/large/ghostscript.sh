@@ -1,5 +1,8 @@
 # needs: gs
 # debian: ghostscript
+# about: PostScript to PDF, text and pictures
+# stresses: chunks of some KB that the interpreter cuts itself
+# not shown: small blocks: its own pools hide them
 source "$SUPPORT"
 {
     printf '%%!PS\n/Times-Roman findfont 11 scalefont setfont\n'

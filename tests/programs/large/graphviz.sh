@@ -1,5 +1,8 @@
 # needs: dot neato
 # debian: graphviz
+# about: layouts of a graph of 330 nodes with two programs
+# stresses: small blocks of graphs and splines
+# not shown: frees: much remains until the end
 source "$SUPPORT"
 awk 'BEGIN { print "digraph g {"; for (i = 1; i < 330; i++) { printf "n%d [label=\"node %d\\nwith text\"];\n", i, i
     printf "n%d -> n%d [label=\"e%d\"];\n", i * 7919 % 329, i, i; if (i % 3 == 0) printf "n%d -> n%d;\n", i, int(i / 3) }

@@ -1,5 +1,8 @@
 # needs: convert-im6.q16 identify-im6.q16
 # debian: imagemagick
+# about: filters of pictures of 900 x 700 points
+# stresses: pixel buffers of some MB: mappings and page faults
+# not shown: small blocks
 source "$SUPPORT"
 convert() { convert-im6.q16 "$@"; }
 signature() { identify-im6.q16 -format '%wx%h %#\n' "$@"; }

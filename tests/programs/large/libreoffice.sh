@@ -1,5 +1,8 @@
 # needs: soffice
 # debian: libreoffice-calc-nogui libreoffice-writer-nogui
+# about: a spreadsheet and a document converted between six formats
+# stresses: small blocks of C++ containers in some threads
+# not shown: the start: much of the time is loading of libraries
 source "$SUPPORT"
 awk 'BEGIN { print "id,name,price,sum"; for (i = 1; i <= 4000; i++) printf "%d,item %d,%.2f,=A%d*C%d+SQRT(A%d)\n", i, i * 7919 % 100003, i * 1.5, i + 1, i + 1, i + 1 }' >table.csv
 {

@@ -1,5 +1,8 @@
 # needs: lua5.4
 # debian: lua5.4
+# about: trees, tables, coroutines and strings in both modes of its collector
+# stresses: one small block for each object, freed in sweeps of the collector
+# not shown: threads; a build of Lua itself, as in mimalloc-bench
 # Each string, table and closure is a separate malloc.
 source "$SUPPORT"
 cat >work.lua <<'LUA'

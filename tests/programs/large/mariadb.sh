@@ -1,5 +1,8 @@
 # needs: mariadbd mariadb-install-db mariadb mariadb-dump
 # debian: mariadb-server
+# about: creates a data directory, then SQL, procedures and four clients
+# stresses: buffers of a server with a thread for each client
+# not shown: its page cache: one large mapping
 source "$SUPPORT"
 cat >work.sql <<'SQL'
 CREATE DATABASE work; USE work;

@@ -1,5 +1,8 @@
 # needs: memcached python3
 # debian: memcached python3
+# about: eight clients and four threads of a server
+# stresses: buffers of connections
+# not shown: its items: they are in its own slabs
 source "$SUPPORT"
 cat >client.py <<'PYTHON'
 import hashlib, socket, sys, threading

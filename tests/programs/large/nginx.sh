@@ -1,5 +1,8 @@
 # needs: nginx ab curl
 # debian: nginx-light apache2-utils curl
+# about: a proxy with cache and gzip, 16,000 requests, restarts of its workers
+# stresses: pools of a few KB for each request
+# not shown: small blocks: the pools hide them
 source "$SUPPORT"
 mkdir files
 for i in $(seq 1 40); do words $((i * 40)) "$i" >"files/f$i.txt"; done

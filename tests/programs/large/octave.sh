@@ -1,5 +1,8 @@
 # needs: octave-cli
 # debian: octave
+# about: cells, strings and matrices, and its built-in tests
+# stresses: small blocks of values, and arrays of some MB
+# not shown: threads: there is one
 source "$SUPPORT"
 cat >work.m <<'M'
 rand("seed", 7); randn("seed", 7);

@@ -1,5 +1,8 @@
 # needs: openttd
 # debian: openttd openttd-opengfx
+# about: generates a world and simulates some months of a game, without a window
+# stresses: a long-lived set of small blocks, and arrays that grow
+# not shown: drawing; players over a network
 # A game without a window: generates the same world and runs it for some months.
 source "$SUPPORT"
 mkdir -p config

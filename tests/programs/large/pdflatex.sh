@@ -1,5 +1,8 @@
 # needs: pdflatex
 # debian: texlive-latex-base
+# about: a paper in three passes
+# stresses: one large array at the start
+# not shown: small blocks: TeX manages its own memory
 source "$SUPPORT"
 {
     printf '%s\n' '\documentclass{article}\begin{document}\tableofcontents'

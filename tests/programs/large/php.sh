@@ -1,5 +1,8 @@
 # needs: php
 # debian: php-cli
+# about: JSON, strings, tables and cycles of objects, with its pools off and on
+# stresses: one small block for each value, in the first half
+# not shown: requests of a web server
 # Its pools are switched off: each value is a malloc.
 source "$SUPPORT"
 cat >work.php <<'PHP'

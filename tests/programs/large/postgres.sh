@@ -1,5 +1,8 @@
 # needs: setpriv
 # debian: postgresql
+# about: creates a data directory; SQL, procedures, four clients and a dump
+# stresses: memory contexts: blocks of 8 KiB and more in forked processes
+# not shown: small blocks: the contexts cut them
 # A server of forked processes. It refuses to run as root, so as root it runs as the user `nobody`.
 source "$SUPPORT"
 cat >work.sql <<'SQL'

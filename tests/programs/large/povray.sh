@@ -1,5 +1,8 @@
 # needs: povray
 # debian: povray
+# about: ray tracing of 2,500 spheres
+# stresses: small blocks at the start, then few
+# not shown: frees under load: the arithmetic dominates
 source "$SUPPORT"
 cat >scene.pov <<'POV'
 #version 3.7;

@@ -1,5 +1,8 @@
 # needs: swipl
 # debian: swi-prolog-nox
+# about: queens, sets and strings
+# stresses: stacks that grow by realloc
+# not shown: small blocks: the terms are on the stacks
 source "$SUPPORT"
 cat >work.pl <<'PROLOG'
 :- use_module(library(assoc)).

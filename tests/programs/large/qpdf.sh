@@ -1,5 +1,8 @@
 # needs: qpdf gs pdftotext pdftoppm
 # debian: qpdf ghostscript poppler-utils
+# about: splits and merges a PDF of 100 pages
+# stresses: one small block for each PDF object
+# not shown: threads: there is one
 source "$SUPPORT"
 {
     printf '%%!PS\n/Times-Roman findfont 11 scalefont setfont\n'

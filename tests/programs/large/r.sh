@@ -1,5 +1,8 @@
 # needs: Rscript
 # debian: r-base-core
+# about: data frames, strings, sorting and models
+# stresses: vectors of all sizes; the collector frees in sweeps
+# not shown: small vectors: they are cut from pages
 source "$SUPPORT"
 cat >work.R <<'R'
 set.seed(7)

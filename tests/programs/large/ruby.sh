@@ -1,5 +1,8 @@
 # needs: ruby
 # debian: ruby
+# about: JSON, strings, hashes, threads and the collector
+# stresses: strings and tables beyond the 40 bytes of an object
+# not shown: the objects' slots: they are in the interpreter's pages
 source "$SUPPORT"
 cat >work.rb <<'RUBY'
 require "json"

@@ -1,5 +1,8 @@
 # needs: tclsh
 # debian: tcl
+# about: lists, dictionaries and strings
+# stresses: one small block for each value; its own cache for threads
+# not shown: large blocks
 source "$SUPPORT"
 cat >work.tcl <<'TCL'
 proc tree {d} { if {$d == 0} { return x }; list [tree [expr {$d - 1}]] [tree [expr {$d - 1}]] }

@@ -1,5 +1,8 @@
 # needs: tesseract gs
 # debian: tesseract-ocr tesseract-ocr-eng ghostscript
+# about: text recognition of a page
+# stresses: matrices, and small blocks of C++ containers
+# not shown: frees by other threads
 source "$SUPPORT"
 {
     printf '%%!PS\n/Times-Roman findfont 13 scalefont setfont\n'

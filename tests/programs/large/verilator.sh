@@ -1,5 +1,8 @@
 # needs: verilator
 # debian: verilator
+# about: Verilog of 40 modules to C++
+# stresses: very many small nodes of a tree that is rewritten
+# not shown: threads: there are none
 source "$SUPPORT"
 awk 'BEGIN { for (m = 0; m < 40; m++) { printf "module m%d(input clk, input [31:0] a, output reg [31:0] b);\n reg [31:0] s [0:7]; integer i;\n always @(posedge clk) begin\n", m
     for (i = 0; i < 60; i++) printf "  s[%d] <= (s[%d] ^ (a << %d)) + s[%d] * 32%cd%d;\n", i % 8, (i + 3) % 8, i % 31, (i * 5) % 8, 39, i * m + 1

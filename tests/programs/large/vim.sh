@@ -1,5 +1,8 @@
 # needs: vim
 # debian: vim
+# about: a batch script over 12,000 lines
+# stresses: a small block for each line and its undo
+# not shown: threads: there is one
 source "$SUPPORT"
 words 12000 4 >text
 cat >work.vim <<'VIM'

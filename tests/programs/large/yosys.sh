@@ -1,5 +1,8 @@
 # needs: yosys
 # debian: yosys
+# about: Verilog to gates
+# stresses: hash tables and strings: many blocks of one pass that are freed together
+# not shown: threads: there is one
 source "$SUPPORT"
 cat >top.v <<'VERILOG'
 module mix #(parameter N = 8) (input clk, input [N-1:0] a, input [N-1:0] b, output reg [2*N-1:0] p, output [N-1:0] q);

@@ -1,5 +1,8 @@
 # needs: z3
 # debian: z3
+# about: pigeons, bit vectors and arrays
+# stresses: nodes and clauses of 16 to 256 B, freed out of order
+# not shown: threads: there is one
 source "$SUPPORT"
 pigeons() { # pigeons HOLES: one more than fit, as SMT
     awk -v n="$1" 'BEGIN {

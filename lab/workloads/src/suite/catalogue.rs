@@ -11,10 +11,11 @@ pub const SUITES: [&str; 4] = ["synthetic", "patterns", "real", "journals"];
 const QUICK_PROGRAMS: [&str; 4] = ["sqlite", "lua", "perl", "compressors"];
 /// The real programs of a full suite that names no suites: those that are typical for benchmarks of
 /// allocators and run for at most some seconds.
-const USUAL_PROGRAMS: [&str; 14] = [
+const USUAL_PROGRAMS: [&str; 17] = [
     "compiler",
     "compressors",
     "ffmpeg",
+    "freeciv",
     "ghostscript",
     "git",
     "lua",
@@ -22,7 +23,9 @@ const USUAL_PROGRAMS: [&str; 14] = [
     "openttd",
     "perl",
     "postgres",
+    "python",
     "redis",
+    "rocksdb",
     "ruby",
     "sqlite",
     "z3",
@@ -147,7 +150,8 @@ impl Catalogue {
     }
 
     /// The scripts of a folder and of `large/` below it. A script names the commands that it needs
-    /// in lines `# needs:`.
+    /// in lines `# needs:`, and describes itself in lines `# about:`, `# stresses:` and
+    /// `# not shown:`.
     fn programs(&mut self, folder: &Path) -> Result<(), String> {
         let mut files = Vec::new();
         for folder in [folder.to_path_buf(), folder.join("large")] {
@@ -173,10 +177,11 @@ impl Catalogue {
                 None => self.cases.push(Case {
                     workload: SuiteWorkload {
                         suite: "real".to_owned(),
-                        about: format!("a real program: {}", needs(&text).join(", ")),
+                        about: described(&text, "about"),
                         name,
-                        source: "a package of Debian".to_owned(),
-                        ..SuiteWorkload::default()
+                        stresses: described(&text, "stresses"),
+                        source: format!("a real program: {}", needs(&text).join(", ")),
+                        not_shown: described(&text, "not shown"),
                     },
                     kind: Kind::Script(file),
                 }),
@@ -194,14 +199,22 @@ impl Catalogue {
                     suite: "journals".to_owned(),
                     about: "all operations of a journal, replayed on one thread".to_owned(),
                     name,
+                    stresses: "the sizes, lifetimes and order of calls of a real program"
+                        .to_owned(),
                     source: "a recording of a real program".to_owned(),
-                    not_shown: "the program's own work between the calls".to_owned(),
-                    ..SuiteWorkload::default()
+                    not_shown: "the program's own work and its use of the blocks between the calls"
+                        .to_owned(),
                 },
                 kind: Kind::Journal(path.clone()),
             });
         }
     }
+}
+
+/// What a script says of itself; empty if it does not.
+fn described(text: &str, what: &str) -> String {
+    let start = format!("# {what}: ");
+    text.lines().find_map(|line| line.strip_prefix(&start)).unwrap_or_default().to_owned()
 }
 
 fn needs(text: &str) -> Vec<&str> {
@@ -233,5 +246,18 @@ mod tests {
         assert_eq!(needs(text), ["sh", "no-such-command-here"]);
         assert_eq!(missing(text), Some("no-such-command-here"));
         assert_eq!(missing("# needs: sh\n"), None);
+    }
+
+    #[test]
+    fn every_measured_program_describes_itself() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/programs");
+        let mut catalogue = Catalogue::default();
+        assert_eq!(catalogue.programs(&folder), Ok(()));
+        assert!(!catalogue.cases.is_empty(), "no program of {} is installed", folder.display());
+        for Case { workload, .. } in catalogue.cases {
+            let SuiteWorkload { name, about, stresses, source, not_shown, .. } = workload;
+            let texts = [about, stresses, source, not_shown];
+            assert!(texts.iter().all(|text| !text.is_empty()), "{name}: {texts:?}");
+        }
     }
 }
