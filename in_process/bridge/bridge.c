@@ -5,6 +5,8 @@
 //   KEEL_BRIDGE=next                  the malloc that the program would have without the bridge
 //   KEEL_BRIDGE_TIMES=FILE            also times each call (timing.h) and writes the result when
 //                                     the program exits
+//   KEEL_BRIDGE_SHARED=FILE           counts the calls of several processes together in this file;
+//                                     each then writes the result so far when it exits
 //
 // So every allocator is called in the same way, by one jump through a pointer, whether its library
 // exports malloc or not.
@@ -125,6 +127,7 @@ static void knowing_free_sized(void* block, size_t bytes) {
 static struct bridge_table untimed;
 static const char* times_file;
 static pid_t timed_process; // its children do not write the file
+static bool times_are_shared;
 
 static void* timed_malloc(size_t bytes) {
     uint64_t begun = timing_begin();
@@ -162,6 +165,13 @@ static void timed_free_sized(void* block, size_t bytes) {
 }
 
 static void use_timed(struct bridge_table* chosen) {
+    const char* shared = getenv("KEEL_BRIDGE_SHARED");
+    times_are_shared = shared != NULL;
+    if (times_are_shared && !timing_share(shared)) {
+        // A process with another root folder or user: its calls are not counted.
+        times_file = NULL;
+        return;
+    }
     untimed = *chosen;
     chosen->malloc = timed_malloc;
     chosen->free = timed_free;
@@ -178,7 +188,8 @@ EXPORTED void keel_bridge_begin(void) {
     if (times_file != NULL) timing_start();
 }
 __attribute__((destructor)) static void finish(void) {
-    if (times_file != NULL && getpid() == timed_process) timing_write(times_file);
+    if (times_file == NULL || (!times_are_shared && getpid() != timed_process)) return;
+    timing_write(times_file);
 }
 
 static void use(const struct bridge_table* table) {

@@ -44,6 +44,25 @@ else
     echo "FAIL the times of the calls on the C library: ${timed:-no result}"
     failed=$((failed + 1))
 fi
+# Three processes of 6,000 calls each count together with the shell that starts them.
+shared=$(mktemp) times=$(mktemp)
+together=$(LD_PRELOAD="$bridge" KEEL_BRIDGE=next KEEL_BRIDGE_TIMES="$times" KEEL_BRIDGE_SHARED="$shared" \
+    bash -c "for i in 1 2 3; do '$program' simple --scale 0.0001 >/dev/null & done; wait" && cat "$times")
+rm -f "$shared" "$times"
+if [[ $together =~ \"calls\":\ ([0-9]+) ]] && [ "${BASH_REMATCH[1]}" -ge 18000 ]; then
+    passed=$((passed + 1))
+else
+    echo "FAIL the calls of three processes: ${together:-no result}"
+    failed=$((failed + 1))
+fi
+# Each workload and each pattern states what it stresses, its source and what it does not show.
+for listed in "$program" "$patterns"; do
+    incomplete=$("$listed" --list | awk -F '\t' 'NF != 5 || /^\t|\t\t|\t$/ { print $1 }')
+    if [ -z "$incomplete" ]; then passed=$((passed + 1)); else
+        echo "FAIL the description of $incomplete"
+        failed=$((failed + 1))
+    fi
+done
 expect_status "a pattern with a confined thread" 0 timeout 100 env LD_PRELOAD="$bridge" \
     KEEL_BRIDGE="prefix:kl_:$library" GLIBC_TUNABLES=glibc.rtld.optional_static_tls=65536 \
     "$patterns" remote-random
