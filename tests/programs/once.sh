@@ -8,7 +8,7 @@
 # FILE is the program's file. The part above its line `# work:` prepares the input, without a
 # preloaded library and without being measured; without that line there is nothing to prepare.
 # COMMAND, such as `env LD_PRELOAD=...` or `keel record ... --`, runs the rest. TOOLS is the folder
-# of the built test programs.
+# of the built test programs. KEEL_OVERSEER_OPTIONS are options of the overseer, such as --calls.
 set -euo pipefail
 [ $# -ge 4 ] || { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 way=$1 tools=$(realpath "$2") file=$(realpath "$3") place=$4
@@ -49,6 +49,7 @@ else
     mkdir "$at"
     cp -a "$place/input" "$at/work"
     script "$file" run >"$at/run.sh" # a copy for each variant: another one may be running
-    in_folder "$at/work" "$tools/overseer" "$at/report.json" "$seconds" "$@" \
+    # shellcheck disable=SC2086 # options are words
+    in_folder "$at/work" "$tools/overseer" ${KEEL_OVERSEER_OPTIONS:-} "$at/report.json" "$seconds" "$@" \
         bash -euo pipefail "$at/run.sh" >"$at/out" 2>"$at/err" </dev/null
 fi

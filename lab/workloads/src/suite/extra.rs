@@ -1,11 +1,15 @@
-//! Additional runs of synthetic workloads and patterns, each in a process of its own, so that they
-//! do not slow the runs whose time counts: with each call timed, and with system calls counted.
+//! Additional runs, each in a process of its own, so that they do not slow the runs whose time
+//! counts: with each call timed (synthetic workloads and patterns), and with system calls counted
+//! (these, and real programs in a full suite).
 
 use super::catalogue::{Case, Kind};
 use super::process::{Entrant, Runner, own, read_report};
 use keel_results::SuiteMeasured;
 use serde::Deserialize;
 use std::ffi::OsString;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 /// A timed run of a synthetic workload has this part of its size: a reading of the clock at both
@@ -30,6 +34,12 @@ impl Runner {
         measured: &mut SuiteMeasured,
         stop: &AtomicBool,
     ) -> Result<(), String> {
+        if let Kind::Script(file) = &case.kind {
+            return match round == 0 && self.complete {
+                true => self.measure_script(case, file, entrant, measured, stop),
+                false => Ok(()),
+            };
+        }
         if !matches!(case.kind, Kind::Synthetic | Kind::Pattern) {
             return Ok(());
         }
@@ -46,6 +56,40 @@ impl Runner {
         Ok(())
     }
 
+    /// Both measurements of a real program, over all of its processes.
+    fn measure_script(
+        &self,
+        case: &Case,
+        file: &Path,
+        entrant: &Entrant,
+        measured: &mut SuiteMeasured,
+        stop: &AtomicBool,
+    ) -> Result<(), String> {
+        let [shared, times] = ["shared", "times.json"].map(|name| self.scratch.join(name));
+        for file in [&shared, &times] {
+            // Servers that refuse to run as root run as another user, who must write these.
+            std::fs::write(file, "")
+                .and_then(|()| std::fs::set_permissions(file, Permissions::from_mode(0o666)))
+                .map_err(|error| format!("{}: {error}", file.display()))?;
+        }
+        let mut environment = self.bridged(entrant, &times);
+        environment.push(("KEEL_BRIDGE_SHARED".into(), shared.into()));
+        self.run_script(case, file, &environment, "", stop)
+            .and_then(|_| keep_times(measured, &times))
+            .map_err(|reason| format!("no times of calls: {reason}"))?;
+        self.run_script(case, file, &entrant.environment, "--calls", stop)
+            .and_then(|(overseen, _)| keep_count(measured, overseen.system_calls))
+            .map_err(|reason| format!("no count of system calls: {reason}"))
+    }
+
+    /// The environment in which the bridge times the calls.
+    fn bridged(&self, entrant: &Entrant, times: &Path) -> Vec<(OsString, OsString)> {
+        let bridge = self.folder.join("libkeel_bridge.so").into_os_string();
+        let mut environment = with_bridge(&entrant.environment, bridge);
+        environment.push(("KEEL_BRIDGE_TIMES".into(), times.into()));
+        environment
+    }
+
     fn time_calls(
         &self,
         case: &Case,
@@ -55,21 +99,13 @@ impl Runner {
     ) -> Result<(), String> {
         let [report, times] = ["report.json", "times.json"].map(|name| self.scratch.join(name));
         let _ = std::fs::remove_file(&times);
-        let bridge = self.folder.join("libkeel_bridge.so").into_os_string();
-        let mut environment = with_bridge(&entrant.environment, bridge);
-        environment.push(("KEEL_BRIDGE_TIMES".into(), times.clone().into()));
+        let environment = self.bridged(entrant, &times);
         let mut command = self.overseer(&[], &report);
         let scale = self.scale * TIMED_PART;
         self.put_program(&mut command, case, &entrant.allocator, &environment, scale);
         self.finish(&mut command, &report, stop)?;
         read_report(&report, &self.scratch.join("err"))?;
-        let text = std::fs::read_to_string(&times)
-            .map_err(|_| "it ended without writing them".to_owned())?;
-        let calls: Calls = serde_json::from_str(&text).map_err(|error| error.to_string())?;
-        measured.p50_ns = Some(calls.p50_ns);
-        measured.p999_ns = Some(calls.p999_ns);
-        measured.worst_ns = Some(calls.worst_ns as u64);
-        Ok(())
+        keep_times(measured, &times)
     }
 
     fn count_system_calls(
@@ -83,18 +119,33 @@ impl Runner {
         let mut command = self.overseer(&["--calls"], &report);
         let (allocator, environment) = (&entrant.allocator, &entrant.environment);
         self.put_program(&mut command, case, allocator, environment, self.scale);
-        if self.aftermath && case.kind == Kind::Pattern {
+        if self.complete && case.kind == Kind::Pattern {
             command.args(["--after", "1"]);
         }
         let ended = self.finish(&mut command, &report, stop)?;
         let overseen = read_report(&report, &self.scratch.join("err"))?;
         measured.after_bytes = own(&ended.printed)?.after_kib.map(|kib| kib * 1024);
-        measured.system_calls = u64::try_from(overseen.system_calls).ok();
-        match measured.system_calls {
-            Some(_) => Ok(()),
-            None => Err("the system does not permit ptrace".to_owned()),
-        }
+        keep_count(measured, overseen.system_calls)
     }
+}
+
+/// Reads what the bridge wrote.
+fn keep_times(measured: &mut SuiteMeasured, times: &Path) -> Result<(), String> {
+    let text = std::fs::read_to_string(times).unwrap_or_default();
+    if text.is_empty() {
+        return Err("it ended without writing them".to_owned());
+    }
+    let calls: Calls = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+    measured.p50_ns = Some(calls.p50_ns);
+    measured.p999_ns = Some(calls.p999_ns);
+    measured.worst_ns = Some(calls.worst_ns as u64);
+    Ok(())
+}
+
+/// The overseer reports -1 if it may not count.
+fn keep_count(measured: &mut SuiteMeasured, count: i64) -> Result<(), String> {
+    measured.system_calls = u64::try_from(count).ok();
+    measured.system_calls.map(|_| ()).ok_or_else(|| "the system does not permit ptrace".to_owned())
 }
 
 /// The environment with the bridge, which then forwards calls to the allocator of `environment`.

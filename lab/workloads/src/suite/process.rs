@@ -41,9 +41,10 @@ pub struct Runner {
     /// The rounds in which synthetic workloads run once more with each call timed. Patterns do so
     /// in the first round, unless this is 0.
     pub timed_rounds: u32,
-    /// Whether patterns sleep a second at the end of the run of the first round in which system
-    /// calls are counted, for the memory that is resident then.
-    pub aftermath: bool,
+    /// Whether the first round measures all that it can: system calls of real programs too, and
+    /// patterns sleep a second at the end of the run in which these are counted, for the memory
+    /// that is resident then.
+    pub complete: bool,
     /// Whether disturbed runs are repeated.
     pub repeat: bool,
 }
@@ -252,15 +253,28 @@ impl Runner {
         entrant: &Entrant,
         stop: &AtomicBool,
     ) -> Result<(SuiteMeasured, Activity), String> {
+        let (overseen, ended) = self.run_script(case, file, &entrant.environment, "", stop)?;
+        Ok((measured(&overseen), ended.activity))
+    }
+
+    /// The same, with another environment and with options of the overseer.
+    pub(super) fn run_script(
+        &self,
+        case: &Case,
+        file: &Path,
+        environment: &[(OsString, OsString)],
+        options: &str,
+        stop: &AtomicBool,
+    ) -> Result<(Overseen, Ended), String> {
         let place = self.scratch.join(&case.workload.name);
         let report = place.join("run/report.json");
         self.prepare(file, &place, &report, stop)?;
         let mut command = self.once("run", file, &place);
-        command.arg("run").arg("env");
-        for (name, value) in &entrant.environment {
+        command.env("KEEL_OVERSEER_OPTIONS", options).arg("run").arg("env");
+        for (name, value) in environment {
             command.arg(assignment(name, value));
             if name == "LD_PRELOAD" {
-                command.arg(assignment("PRELOADED".as_ref(), value));
+                command.arg(assignment("PRELOADED".as_ref(), &mapped(value)));
             }
         }
         let ended = self.finish(&mut command, &report, stop)?;
@@ -273,7 +287,7 @@ impl Runner {
         if !overseen.left.is_empty() {
             return Err(format!("it left processes behind: {}", overseen.left.join(", ")));
         }
-        Ok((measured(&overseen), ended.activity))
+        Ok((overseen, ended))
     }
 
     /// Prepares the input of a program before its first run, and its expected output: that on the
@@ -409,6 +423,13 @@ impl Attempt {
             peak_bytes: measured.peak_bytes,
         })
     }
+}
+
+/// The last library of LD_PRELOAD, as the kernel names it: without symbolic links.
+fn mapped(libraries: &std::ffi::OsStr) -> OsString {
+    let text = libraries.to_string_lossy();
+    let last = text.rsplit(':').next().unwrap_or_default();
+    Path::new(last).canonicalize().map_or_else(|_| last.into(), PathBuf::into_os_string)
 }
 
 /// What a workload reports in its last line.

@@ -151,7 +151,7 @@ mod tests {
             scale: 1.0,
             limit_seconds: 1.0,
             timed_rounds: 0,
-            aftermath: false,
+            complete: false,
             repeat: false,
         }
     }

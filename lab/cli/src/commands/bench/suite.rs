@@ -133,7 +133,7 @@ fn runner(request: &Request, layout: &Layout, scratch: &Path) -> Result<Runner> 
         scale: if request.quick { QUICK_SCALE } else { 1.0 },
         limit_seconds: request.limit_seconds,
         timed_rounds: if request.quick { QUICK_TIMED_ROUNDS } else { TIMED_ROUNDS },
-        aftermath: !request.quick,
+        complete: !request.quick,
         repeat: request.repeat,
     })
 }
