@@ -156,7 +156,8 @@ impl Places {
 
     /// The allocators of a list of [specifications](Spec), in that order. `all` means every
     /// available one, except keel-secure and the [`VARIANTS`]. A name with a slash or with the
-    /// ending `.so` is the path of a library.
+    /// ending `.so` is the path of a library, or of a folder: then it means each library `*.so` in
+    /// it, under its file name.
     ///
     /// # Errors
     /// The first name that no allocator has.
@@ -178,16 +179,22 @@ impl Places {
                 one.unavailable.is_none() && one.name != SECURE && !variants::is_variant(&one.name)
             };
             self.all().into_iter().filter(usual).collect()
+        } else if spec.is_path() && Path::new(&spec.name).is_dir() {
+            in_folder(Path::new(&spec.name), spec.symbols.as_deref())
         } else if spec.is_path() {
             vec![by_path(Path::new(&spec.name), spec.symbols.as_deref())]
         } else {
             vec![self.by_name(&spec.name)?]
         };
+        let several = found.len() > 1;
         let with_settings = |allocator: Allocator| match (allocator.kind, &spec.label) {
             // The floor takes no settings: all floors must be comparable.
             (Kind::Floor, _) => allocator,
             (_, Some(label)) => Allocator {
-                name: label.clone(),
+                name: match several {
+                    true => format!("{label}-{}", allocator.name),
+                    false => label.clone(),
+                },
                 environment: [allocator.environment, spec.settings.clone()].concat(),
                 ..allocator
             },
@@ -260,6 +267,25 @@ fn distinct(mut allocator: Allocator, chosen: &[Allocator]) -> Allocator {
         number += 1;
     }
     allocator
+}
+
+/// The libraries `*.so` of a folder, under their file names, which no known allocator has.
+fn in_folder(folder: &Path, symbols: Option<&str>) -> Vec<Allocator> {
+    let entries = std::fs::read_dir(folder);
+    let mut files: Vec<PathBuf> =
+        entries.into_iter().flatten().flatten().map(|one| one.path()).collect();
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "so"));
+    files.sort();
+    let named = |file: &PathBuf| {
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        // The path as it is: a symbolic link may have its own file with the version.
+        Allocator { name, file: std::path::absolute(file).ok(), ..by_path(file, symbols) }
+    };
+    if files.is_empty() {
+        let unavailable = Some(format!("{} contains no library *.so", folder.display()));
+        return vec![Allocator { unavailable, ..by_path(folder, symbols) }];
+    }
+    files.iter().map(named).collect()
 }
 
 fn by_path(file: &Path, symbols: Option<&str>) -> Allocator {
@@ -364,6 +390,17 @@ impl Allocator {
         }
     }
 
+    /// The first line of the file `NAME.so.version` beside a library that is given by its path, for
+    /// libraries that do not report a version.
+    fn stated_version(&self) -> Option<String> {
+        let of_path = matches!(self.kind, Kind::Preload | Kind::Prefixed);
+        let file = self.file.as_ref().filter(|_| of_path)?;
+        let mut name = file.file_name()?.to_owned();
+        name.push(".version");
+        let text = std::fs::read_to_string(file.with_file_name(name)).ok()?;
+        text.lines().next().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty())
+    }
+
     /// Loads the allocator in a process and returns its version.
     ///
     /// # Errors
@@ -371,6 +408,9 @@ impl Allocator {
     pub fn describe(&self, player: &Path) -> Result<String, String> {
         if let Some(reason) = &self.unavailable {
             return Err(reason.clone());
+        }
+        if let Some(version) = self.stated_version() {
+            return Ok(version);
         }
         let output = self
             .command(player)
@@ -403,6 +443,29 @@ mod tests {
 
     fn names(list: &[&str]) -> Vec<String> {
         list.iter().map(|&name| name.to_owned()).collect()
+    }
+
+    #[test]
+    fn a_folder_means_each_library_in_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().to_str().unwrap().to_owned();
+        let named = |spec: String| -> Vec<(String, Option<String>)> {
+            let found = places(folder.path()).resolve(&[spec]).unwrap();
+            found.into_iter().map(|one| (one.name, one.unavailable)).collect()
+        };
+        let reason = named(place.clone()).remove(0).1.unwrap();
+        assert!(reason.ends_with("contains no library *.so"), "{reason}");
+        for name in ["b.so", "jemalloc.so", "VERSIONS"] {
+            std::fs::write(folder.path().join(name), "").unwrap();
+        }
+        let names: Vec<String> = named(place.clone()).into_iter().map(|one| one.0).collect();
+        assert_eq!(names, ["b.so", "jemalloc.so"], "jemalloc is the name of a known allocator");
+        let names: Vec<String> =
+            named(format!("new={place}:A=1")).into_iter().map(|one| one.0).collect();
+        assert_eq!(names, ["new-b.so", "new-jemalloc.so"]);
+        let with = places(folder.path()).resolve(&[format!("{place}:A=1")]).unwrap();
+        assert_eq!(with[1].name, "jemalloc.so:A=1");
+        assert_eq!(with[1].environment, [("A".to_owned(), "1".to_owned())]);
     }
 
     #[test]

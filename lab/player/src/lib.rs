@@ -38,6 +38,7 @@ pub mod kernel_calls;
 pub mod null;
 pub mod part;
 pub mod perform;
+mod preload_version;
 mod prologue;
 pub mod self_test;
 mod step;

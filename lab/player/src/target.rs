@@ -9,7 +9,7 @@
 //! | `keel:FILE` | a libkeel, through its `kl_` functions |
 //! | `prefix:NAME_:FILE` | any library with functions `NAME_malloc` and so on |
 
-use crate::free_hints;
+use crate::{free_hints, preload_version};
 use keel_allocators::table::{ABI, SYMBOL, Table, put_text};
 use std::ffi::{CStr, CString, OsStr, c_char, c_void};
 use std::os::unix::ffi::OsStrExt as _;
@@ -23,7 +23,7 @@ pub fn load(name: &OsStr) -> Result<&'static Table, String> {
     if bytes == b"null" {
         Ok(&crate::null::TABLE)
     } else if bytes == b"system" {
-        Ok(system())
+        Ok(system(system_version))
     } else if let Some(file) = after("preload:") {
         preloaded(file)
     } else if let Some(file) = after("peer:") {
@@ -49,17 +49,19 @@ pub fn version(table: &Table) -> String {
 
 /// The C library's functions, or those of a preloaded library, with the functions of the same
 /// object that take free hints.
-fn system() -> &'static Table {
+fn system(version: unsafe extern "C" fn(*mut c_char, usize)) -> &'static Table {
     let mut table = SYSTEM;
-    let object = object_of(table.malloc as *const c_void).map(|info| info.dli_fbase);
-    free_hints::find(&mut table, &|name| {
-        let name = CString::new(name).ok()?;
-        let function = symbol(libc::RTLD_DEFAULT, &name)?;
-        // Another object's function must not free blocks of this allocator.
-        (object.is_some() && object_of(function).map(|info| info.dli_fbase) == object)
-            .then_some(function)
-    });
+    table.version = version;
+    free_hints::find(&mut table, &|name| beside_malloc(&CString::new(name).ok()?));
     Box::leak(Box::new(table))
+}
+
+/// A function of the object that provides malloc: another object's must not free its blocks.
+fn beside_malloc(name: &CStr) -> Option<*mut c_void> {
+    let object = object_of(SYSTEM.malloc as *const c_void).map(|info| info.dli_fbase);
+    let function = symbol(libc::RTLD_DEFAULT, name)?;
+    (object.is_some() && object_of(function).map(|info| info.dli_fbase) == object)
+        .then_some(function)
 }
 
 /// The loaded object that contains an address.
@@ -126,6 +128,11 @@ unsafe extern "C" fn system_version(buffer: *mut c_char, bytes: usize) {
     unsafe { put_text(&text, buffer, bytes) }
 }
 
+unsafe extern "C" fn library_version(buffer: *mut c_char, bytes: usize) {
+    // SAFETY: the caller's buffer.
+    unsafe { put_text(&preload_version::of(&beside_malloc), buffer, bytes) }
+}
+
 fn preloaded(file: &Path) -> Result<&'static Table, String> {
     let name =
         object_of(SYSTEM.malloc as *const c_void).map_or(std::ptr::null(), |info| info.dli_fname);
@@ -140,7 +147,7 @@ fn preloaded(file: &Path) -> Result<&'static Table, String> {
         _ => false,
     };
     if same(provider, file) {
-        return Ok(system());
+        return Ok(system(library_version));
     }
     Err(format!(
         "{} provides no malloc to the process (that comes from {}): it is not an allocator for \

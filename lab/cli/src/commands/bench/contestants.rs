@@ -101,26 +101,14 @@ fn more() -> Result<Vec<Contestant>> {
         return Ok(Vec::new());
     };
     let folder = PathBuf::from(folder);
-    let entries = std::fs::read_dir(&folder)
-        .with_context(|| format!("{MORE} names {}, which cannot be read", folder.display()))?;
-    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    files.retain(|file| file.extension().is_some_and(|extension| extension == "so"));
-    files.sort();
-    let mut found = Vec::new();
-    for file in files {
-        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        found.push(plain(Allocator { name, ..preloaded(&file)? }));
+    if !folder.is_dir() {
+        bail!("{MORE} names {}, which is not a folder", folder.display());
     }
-    Ok(found)
-}
-
-fn preloaded(file: &std::path::Path) -> Result<Allocator> {
     // An absolute path has a slash and is therefore read as a path.
-    let path =
-        std::path::absolute(file).with_context(|| format!("cannot find {}", file.display()))?;
-    let mut found = Places { library: PathBuf::new(), peers: PathBuf::new() }
-        .resolve(&[path.to_string_lossy().into_owned()])?;
-    Ok(found.remove(0))
+    let path = std::path::absolute(&folder)
+        .with_context(|| format!("cannot find {}", folder.display()))?;
+    let places = Places { library: PathBuf::new(), peers: PathBuf::new() };
+    Ok(places.resolve(&[path.to_string_lossy().into_owned()])?.into_iter().map(plain).collect())
 }
 
 #[cfg(test)]
