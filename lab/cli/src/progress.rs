@@ -11,3 +11,13 @@ pub fn bar(total: u64, unit: &str) -> ProgressBar {
     }
     bar
 }
+
+/// A bar whose message contains the caller's own estimate of the time left.
+pub fn estimated(total: u64, unit: &str) -> ProgressBar {
+    let bar = ProgressBar::new(total);
+    let template = format!("{{msg}} [{{bar:32}}] {{human_pos}}/{{human_len}} {unit}");
+    if let Ok(style) = ProgressStyle::with_template(&template) {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar
+}

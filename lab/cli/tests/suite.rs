@@ -75,8 +75,25 @@ fn a_small_suite_gives_a_page_tables_and_a_site() {
     let markdown = std::fs::read_to_string(results.join("suite.md")).unwrap();
     assert!(markdown.contains("| patterns/turn-64 |") && markdown.contains("None."), "{markdown}");
     assert!(std::fs::read(results.join("runs.parquet")).unwrap().starts_with(b"PAR1"));
-    let list = std::fs::read_to_string(site.join("index.html")).unwrap();
-    assert_eq!(list.matches("<section><h2>").count(), 1);
+    let list = || std::fs::read_to_string(site.join("index.html")).unwrap();
+    assert_eq!(list().matches("<section><h2>").count(), 1);
+    // The folder of another machine is dropped in, beside one that cannot be read.
+    let other = site.join("other");
+    std::fs::create_dir(&other).unwrap();
+    for file in ["suite.json", "runs.jsonl"] {
+        std::fs::copy(results.join(file), other.join(file)).unwrap();
+    }
+    std::fs::create_dir(site.join("broken")).unwrap();
+    std::fs::write(site.join("broken/suite.json"), "{}").unwrap();
+    let listed = Command::new(env!("CARGO_BIN_EXE_keel"))
+        .args(["bench", "--suite", "--publish"])
+        .arg(&site)
+        .output()
+        .unwrap();
+    assert!(listed.status.success(), "{}", messages(&listed));
+    assert!(messages(&listed).contains("broken is left out of the site"), "{}", messages(&listed));
+    assert_eq!(list().matches("<section><h2>").count(), 2);
+    assert!(other.join("index.html").exists());
     // The same options continue it: there is nothing left to run. Others are refused.
     assert!(suite(&words, &results).status.success());
     assert_eq!(runs(&results).len(), 8);

@@ -14,6 +14,28 @@ const TICKS = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
 const FINE_TICKS = [0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 4, 5, 6, 8];
 const tickLabel = (value) => `${value}\u00a0×`;
 
+/** The mark of an allocator around a point, `size` pixels from its middle. */
+const markOf = (allocator, x, y, size) => {
+  const fill = colourOf(allocator);
+  const [half, wide] = [size * 0.92, size * 1.25];
+  const polygon = (...points) => draw("polygon", { points: points.join(" "), fill });
+  const corner = (dx, dy) => `${x + dx},${y + dy}`;
+  return {
+    circle: () => draw("circle", { cx: x, cy: y, r: size, fill }),
+    square: () => polygon(...[[-1, -1], [1, -1], [1, 1], [-1, 1]].map(([dx, dy]) =>
+      corner(dx * half, dy * half))),
+    diamond: () => polygon(corner(0, -wide), corner(wide, 0), corner(0, wide), corner(-wide, 0)),
+    triangle: () => polygon(corner(0, -wide), corner(wide, size), corner(-wide, size)),
+  }[lookOf(allocator).shape]();
+};
+/** The mark as an element of text. */
+const swatch = (allocator) =>
+  draw(
+    "svg",
+    { class: "mark", viewBox: "0 0 14 14", width: 12, height: 12, "aria-hidden": "true" },
+    markOf(allocator, 7, 7, 5),
+  );
+
 /** A logarithmic axis from `low` to `high` on the pixels `from` to `to`. */
 const logAxis = (low, high, from, to) => {
   const [start, length] = [Math.log(low), Math.log(high / low) || 1];
@@ -24,12 +46,16 @@ const logAxis = (low, high, from, to) => {
 const strips = (container, metric) => {
   const width = Math.max(container.clientWidth, 280);
   const narrow = width < 600;
-  const [left, right, row] = [narrow ? 118 : 190, width - 26, 21];
+  const failures = (workload) =>
+    shownAllocators().filter((one) => spread(workload, one, metric)?.failed);
   const rows = [];
   let group = "";
   const measured = shownWorkloads().filter((workload) =>
-    shownAllocators().some((one) => spread(workload, one, metric)),
+    shownAllocators().some((one) => spread(workload, one, metric)?.median !== undefined),
   );
+  // Failures have a column of their own, at the right.
+  const margin = measured.some((one) => failures(one).length) ? 78 : 26;
+  const [left, right, row] = [narrow ? 118 : 190, width - margin, 21];
   if (!measured.length) {
     container.replaceChildren(make("p", { text: "Not measured for these workloads." }));
     return;
@@ -77,10 +103,12 @@ const strips = (container, metric) => {
     for (const [allocator, one] of ratios[index]) {
       svg.append(...mark(workload, allocator, metric, one, x, y));
     }
-    const failed = shownAllocators().filter((one) => spread(workload, one, metric)?.failed);
+    const failed = failures(workload);
     if (failed.length) {
-      const text = `failed: ${failed.map((one) => one.name).join(", ")}`;
-      svg.append(draw("text", { class: "failed", x: right, y: y - 3, "text-anchor": "end", text }));
+      const at = { x: width - 4, y: y + 4, "text-anchor": "end" };
+      const label = draw("text", { class: "failed", ...at, text: `${failed.length} failed` });
+      label.append(draw("title", { text: failed.map((one) => one.name).join(", ") }));
+      svg.append(label);
     }
   });
   container.replaceChildren(svg);
@@ -100,7 +128,7 @@ const mark = (workload, allocator, metric, one, x, y) => {
     ...{ x1: x(one.least), x2: x(one.most), y1: y, y2: y, stroke: colour },
     ...{ "stroke-width": 3, opacity: 0.4 },
   });
-  const dot = draw("circle", { cx: x(one.median), cy: y, r: 4.5, fill: colour });
+  const dot = markOf(allocator, x(one.median), y, 4.5);
   dot.append(draw("title", { text }));
   return [range, dot];
 };
@@ -158,7 +186,7 @@ const scatter = (container) => {
   svg.append(draw("path", { class: "front", d: path.join("") }));
   placed(points, x, y, width).forEach((one) => {
     const text = `${one.allocator.name}: time ${times(one.x)}, memory ${times(one.y)}`;
-    const dot = draw("circle", { cx: x(one.x), cy: y(one.y), r: 6, fill: colourOf(one.allocator) });
+    const dot = markOf(one.allocator, x(one.x), y(one.y), 6);
     dot.append(draw("title", { text }));
     svg.append(
       dot,
@@ -210,19 +238,23 @@ const scatterGrid = (svg, x, y, range, width, height) => {
     const steps = high / low > 4 ? TICKS : FINE_TICKS;
     return steps.filter((one) => one >= low && one <= high);
   };
+  // Labels keep their distance.
+  const last = { x: -Infinity, y: Infinity };
   const label = (at, anchor, tick) =>
     draw("text", { class: "axis", ...at, "text-anchor": anchor, text: tickLabel(tick) });
   for (const tick of ticks((one) => one.x)) {
-    svg.append(
-      draw("line", { class: "grid", x1: x(tick), x2: x(tick), y1: 10, y2: height - 36 }),
-      label({ x: x(tick), y: height - 20 }, "middle", tick),
-    );
+    const at = x(tick);
+    svg.append(draw("line", { class: "grid", x1: at, x2: at, y1: 10, y2: height - 36 }));
+    if (at - last.x < 44) continue;
+    last.x = at;
+    svg.append(label({ x: at, y: height - 20 }, "middle", tick));
   }
   for (const tick of ticks((one) => one.y)) {
-    svg.append(
-      draw("line", { class: "grid", x1: 46, x2: width - 60, y1: y(tick), y2: y(tick) }),
-      label({ x: 40, y: y(tick) + 4 }, "end", tick),
-    );
+    const at = y(tick);
+    svg.append(draw("line", { class: "grid", x1: 46, x2: width - 60, y1: at, y2: at }));
+    if (last.y - at < 15) continue;
+    last.y = at;
+    svg.append(label({ x: 40, y: at + 4 }, "end", tick));
   }
   svg.append(
     draw("text", {

@@ -1,7 +1,7 @@
 // The suite and its figures. All raw runs are in the page; medians and ratios are computed here.
 
 const suite = JSON.parse(byId("suite").textContent);
-/** The names under which colour.js finds the allocators. */
+/** For colour.js, which draws threads as well. */
 const facts = { allocators: suite.allocators, lanes: [] };
 
 const METRICS = {
@@ -88,4 +88,35 @@ const state = {
 const shownWorkloads = () =>
   suite.workloads.filter((one) => !state.suite || one.suite === state.suite);
 const shownAllocators = () => suite.allocators.filter((one) => !state.hidden.has(one.name));
-const colourOf = (allocator) => styleOf(suite.allocators.indexOf(allocator)).colour;
+
+/** For allocators that colour.js does not know: for the light and for the dark theme. */
+const MORE_COLOURS = [
+  ["#1b1b1b", "#f2f2f2"],
+  ["#7a2f6b", "#d59ac9"],
+  ["#3a6b1d", "#9ccc7a"],
+  ["#30449b", "#9aaaf0"],
+  ["#2b5f5f", "#85c9c9"],
+  ["#8a3b12", "#e0a184"],
+];
+const SHAPES = ["circle", "square", "diamond", "triangle"];
+
+/** `mimalloc` of `mimalloc3.so`, `jemalloc` of `jemalloc:MALLOC_CONF=...`. */
+const familyOf = (name) => name.split(":")[0].replace(/\.so.*$/, "").replace(/[-_.]?\d+$/, "");
+
+/**
+ * Colours and shapes: those of colour.js for the names that it knows; the colour of its family for
+ * another version. Allocators of one colour have different shapes.
+ */
+const LOOKS = (() => {
+  const used = new Map();
+  let more = 0;
+  return suite.allocators.map(({ name }) => {
+    const known = KNOWN[name] ?? KNOWN[familyOf(name)];
+    const [light, night] = known ?? MORE_COLOURS[more++ % MORE_COLOURS.length];
+    const count = used.get(light) ?? 0;
+    used.set(light, count + 1);
+    return { light, night, shape: SHAPES[count % SHAPES.length] };
+  });
+})();
+const lookOf = (allocator) => LOOKS[suite.allocators.indexOf(allocator)];
+const colourOf = (allocator) => lookOf(allocator)[dark() ? "night" : "light"];

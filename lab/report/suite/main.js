@@ -46,7 +46,7 @@ const chip = (allocator) =>
         if (hidden.size < suite.allocators.length) change({ hidden });
       },
     },
-    make("span", { class: "swatch", style: `background:${colourOf(allocator)}` }),
+    swatch(allocator),
     allocator.name,
   );
 
@@ -185,6 +185,7 @@ const setup = () => {
     ["Size", suite.quick ? `short form, synthetic workloads at ${suite.scale} of full` : "full"],
     ["Disturbance", "A run is repeated if a processor was slower by 1.5 %, the hypervisor took " +
       "2 % of the time, or other programs took 10 %, at most three times"],
+    ["Noise found", byId("facts-list").dataset.noise],
     ["Time limit", `${suite.limit_seconds} s for each run`],
     ["Allocators", allocators.join("; ")],
     ["How they are called", "The C library and libraries given by path: directly. Keel and the " +

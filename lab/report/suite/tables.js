@@ -11,7 +11,7 @@ const meansTable = () => {
   for (const group of groups) parts.push([group, workloads.filter((one) => one.suite === group)]);
   const time = METRICS[state.time].title;
   const columns = parts.map(([title, list]) => [`${time}, ${title}`, state.time, list]);
-  for (const metric of ["peak", "average", "p999", "calls", "faults"]) {
+  for (const metric of ["peak", "average", "after", "p999", "worst", "calls", "faults"]) {
     // A mean is over the workloads for which the metric was measured on every allocator that
     // completed them.
     const list = workloads.filter((one) => {
@@ -52,7 +52,7 @@ const allocatorHeading = (allocator) =>
   make(
     "th",
     { scope: "row", title: [allocator.version, ...allocator.settings].filter(Boolean).join(" ") },
-    make("span", { class: "swatch", style: `background:${colourOf(allocator)}` }),
+    swatch(allocator),
     ` ${allocator.name}${allocator.remark ? ` (${allocator.remark})` : ""}`,
   );
 
@@ -107,6 +107,7 @@ const RUN_COLUMNS = [
   ["average", "average memory"],
   ["p999", "p99.9"],
   ["worst", "slowest call"],
+  ["after", "a second later"],
   ["calls", "system calls"],
   ["faults", "page faults"],
   ["switches", "context switches"],

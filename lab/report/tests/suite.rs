@@ -88,7 +88,7 @@ fn the_page_shows_every_allocator_and_its_options_change_it() {
     window.assert_no_problems();
     // Two workloads on three allocators, of which one failed once.
     assert_eq!(count(&window, "#time circle"), 5);
-    assert_eq!(texts(&window, "#time .failed"), json!(["failed: jemalloc"]));
+    assert_eq!(texts(&window, "#time .failed title"), json!(["jemalloc"]));
     assert_eq!(
         texts(&window, "#heat td"),
         json!(["1.00", "2.00", "4.00", "1.00", "2.00", "failed"])
@@ -118,6 +118,30 @@ fn the_page_shows_every_allocator_and_its_options_change_it() {
     click(&window, ".top", "Dark");
     window.assert_no_problems();
     window.screenshot("suite-1280-dark.png", true);
+}
+
+#[test]
+fn versions_of_an_allocator_have_one_colour_and_different_shapes() {
+    let Some(window) = Window::open(1280, 1000, &screenshots()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("suite.html");
+    let mut suite = suite();
+    let rename = |name: &mut String| {
+        if name == "glibc" {
+            "jemalloc.so:MALLOC_CONF=thp:always".clone_into(name);
+        }
+    };
+    suite.head.allocators.iter_mut().for_each(|one| rename(&mut one.name));
+    suite.runs.iter_mut().for_each(|run| rename(&mut run.allocator));
+    std::fs::write(&page, suite_page(&suite)).unwrap();
+    window.show(&page);
+    window.assert_no_problems();
+    assert_eq!((count(&window, "#time circle"), count(&window, "#time polygon")), (4, 1));
+    let colours = window.eval(
+        "new Set([...document.querySelectorAll('#time circle, #time polygon')].map((one) => \
+         one.getAttribute('fill'))).size",
+    );
+    assert_eq!(colours, json!(2));
 }
 
 #[test]

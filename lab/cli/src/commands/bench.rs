@@ -36,11 +36,13 @@ const SUITE_RUNS: u32 = 3;
 /// journals (`journals`). It measures elapsed and processor time, peak and average memory, page
 /// faults, context switches, system calls and the slowest calls, and writes a page (index.html),
 /// suite.md, runs.parquet and every run (runs.jsonl) into the folder of -o. The same command with
-/// the same folder continues a suite that was stopped.
+/// the same folder continues a suite that was stopped. `--suite --publish FOLDER` without -o runs
+/// nothing: it lists the results that the site contains.
 ///
 /// Ctrl-C ends the benchmark and keeps the complete runs. The exit code is then 130.
 #[derive(Args)]
 #[command(
+    group = clap::ArgGroup::new("place").args(["output", "publish"]).multiple(true),
     after_help = "Examples:\n  keel bench --list\n  keel bench throughput --runs 9 --archive \
         results\n  \
                         keel bench game-mix -a keel,jemalloc \
@@ -53,8 +55,8 @@ pub struct Arguments {
     #[arg(default_value = "all", value_delimiter = ',')]
     workloads: Vec<String>,
     /// Allocators, separated by commas: names that `keel allocators` lists, keel+keeper, keel+warm,
-    /// paths of libraries, or `all` (which includes the libraries in the folder that the
-    /// environment variable KEEL_BENCH_PEERS names)
+    /// paths of libraries and of folders of libraries, or `all` (which includes the libraries in
+    /// the folder that the environment variable KEEL_BENCH_PEERS names)
     /// [default: all]
     #[arg(short, long, value_delimiter = ',')]
     allocators: Vec<String>,
@@ -69,7 +71,7 @@ pub struct Arguments {
     /// Run whole programs: suites (all, synthetic, patterns, real, journals) or single workloads
     /// (patterns/tree), separated by commas; `real` means all known programs that are installed
     /// [default: synthetic, patterns, some of `real`, and journals if --journal is given]
-    #[arg(long, num_args = 0.., value_delimiter = ',', value_name = "SUITE", requires = "output")]
+    #[arg(long, num_args = 0.., value_delimiter = ',', value_name = "SUITE", requires = "place")]
     suite: Option<Vec<String>>,
     /// With --suite: a short form with fewer and smaller workloads, and without the allocators that
     /// have one lock
@@ -120,6 +122,15 @@ pub struct Arguments {
 
 /// Runs the subcommand. Exit code 130 if it was stopped.
 pub fn run(arguments: Arguments) -> Result<ExitCode> {
+    if let (Some(suites), None, Some(site)) =
+        (&arguments.suite, &arguments.output, &arguments.publish)
+    {
+        if !suites.is_empty() {
+            bail!("there is no folder for the results of {}: add -o FOLDER", suites.join(", "));
+        }
+        suite::list_site(site)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if let (Some(suites), Some(folder)) = (&arguments.suite, &arguments.output) {
         return suite::run(&suite::Request {
             suites: suites.clone(),

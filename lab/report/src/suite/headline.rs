@@ -12,8 +12,7 @@ const DISTURBED: f64 = 0.2;
 /// mean over the workloads). Allocators with a failed run are not considered. If the machine
 /// disturbed many runs, a further sentence states how many.
 pub fn suite_headline(suite: &Suite) -> String {
-    let disturbed = suite.runs.iter().filter(|run| !run.interference.is_empty()).count();
-    let share = disturbed as f64 / suite.runs.len().max(1) as f64;
+    let share = suite.noise().disturbed;
     let caution = match share > DISTURBED {
         true => {
             format!(" Other programs or the host disturbed {:.0} % of the runs.", share * 100.0)
@@ -44,33 +43,39 @@ fn statement(suite: &Suite) -> String {
         [SuiteMetric::Elapsed, SuiteMetric::Peak].map(|metric| lowest(suite, &complete, metric));
     let statement = match (time, memory) {
         (Some(time), Some(memory)) if time == memory => {
-            format!("{time} has the lowest elapsed time and the lowest peak memory")
+            format!("{time} has the lowest elapsed time and the lowest peak memory.")
         }
         (Some(time), Some(memory)) => {
-            format!("{time} has the lowest elapsed time, and {memory} the lowest peak memory")
+            format!("{time} has the lowest elapsed time, and {memory} the lowest peak memory.")
         }
         (Some(time), None) => format!(
             "{time} has the lowest elapsed time; no allocator has the lowest peak memory in every \
-             round"
+             round."
         ),
         (None, Some(memory)) => format!(
             "{memory} has the lowest peak memory; no allocator has the lowest elapsed time in \
-             every round"
+             every round."
         ),
-        (None, None) => "No allocator is the lowest in every round".to_owned(),
+        (None, None) if rounds(suite) < LEAST_ROUNDS => {
+            "There are fewer than three rounds: no allocator is named as the lowest.".to_owned()
+        }
+        (None, None) => "No allocator is the lowest in every round.".to_owned(),
     };
     match suite.head.allocators.len() - complete.len() {
-        0 => format!("{statement}."),
-        1 => format!("{statement}, apart from one allocator that did not complete every workload."),
-        left => format!(
-            "{statement}, apart from {left} allocators that did not complete every workload."
-        ),
+        0 => statement,
+        1 => format!("{statement} One allocator did not complete every workload."),
+        left => format!("{statement} {left} allocators did not complete every workload."),
     }
+}
+
+/// The number of rounds, the last of which may be incomplete.
+fn rounds(suite: &Suite) -> u32 {
+    suite.runs.iter().map(|run| run.round + 1).max().unwrap_or(0)
 }
 
 /// The allocator that is lower than each other one in every round.
 fn lowest<'a>(suite: &Suite, names: &[&'a str], metric: SuiteMetric) -> Option<&'a str> {
-    let rounds = suite.runs.iter().map(|run| run.round + 1).max().unwrap_or(0);
+    let rounds = rounds(suite);
     let is_lower = |one: &str, other: &str| {
         (0..rounds).all(|round| {
             let ratios = suite.head.workloads.iter().filter_map(|workload| {

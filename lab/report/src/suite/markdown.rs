@@ -1,7 +1,7 @@
 //! The tables of a suite as Markdown.
 
 use super::headline::suite_headline;
-use crate::words::{bytes, duration, escape_cell as escaped};
+use crate::words::{bytes, duration, escape_cell as escaped, short_percent};
 use keel_results::{Suite, SuiteMetric, SuiteOutcome};
 use std::fmt::Write as _;
 
@@ -11,7 +11,8 @@ pub fn suite_markdown(suite: &Suite) -> String {
     let rounds = suite.runs.iter().map(|run| run.round + 1).max().unwrap_or(0);
     let mut text = format!(
         "# Benchmark suite\n\n{}\n\n{} workloads, {} allocators, {rounds} interleaved rounds, on \
-         {} ({} processors, {}, huge pages: {}). Started {}, load before: {}.\n\n`keel {}`\n\n",
+         {} ({} processors, {}, huge pages: {}, governor: {}, hypervisor: {}). Started {}, load \
+         before: {}. {}\n\n`keel {}`\n\n",
         suite_headline(suite),
         head.workloads.len(),
         head.allocators.len(),
@@ -19,16 +20,64 @@ pub fn suite_markdown(suite: &Suite) -> String {
         head.machine.cpus,
         head.machine.kernel,
         head.machine.huge_pages,
+        or_none(&head.machine.governor),
+        or_none(&head.machine.hypervisor),
         head.started,
         head.load_before,
+        noise_found(suite),
         head.command.join(" "),
     );
+    allocators(&mut text, suite);
     means(&mut text, suite);
     for metric in SuiteMetric::ALL.into_iter().filter(|&metric| suite.has(metric)) {
         ratios(&mut text, suite, metric);
     }
     failures(&mut text, suite);
     text
+}
+
+fn or_none(text: &str) -> &str {
+    if text.is_empty() { "none" } else { text }
+}
+
+/// The noise of the machine that was found during the runs, in sentences.
+pub fn noise_found(suite: &Suite) -> String {
+    let noise = suite.noise();
+    let others = match noise.others {
+        Some(others) => format!(
+            "Other programs and the hypervisor used {} of the processors during the median run, and \
+             {} at most.",
+            short_percent(others.median),
+            short_percent(others.most)
+        ),
+        None => String::new(),
+    };
+    let kinds: Vec<String> =
+        noise.kinds.iter().map(|(kind, count)| format!("{kind} in {count}")).collect();
+    match kinds.is_empty() {
+        true => format!("No run was disturbed. {others}"),
+        false => format!(
+            "The machine disturbed {} of the {} runs that count ({}); {} others were repeated. \
+             {others}",
+            short_percent(noise.disturbed),
+            suite.runs.len(),
+            kinds.join(", "),
+            noise.repeats
+        ),
+    }
+}
+
+/// The allocators with their versions and settings.
+fn allocators(text: &mut String, suite: &Suite) {
+    text.push_str("| allocator | version | settings |\n|---|---|---|\n");
+    for one in &suite.head.allocators {
+        let [name, version, settings] =
+            [&one.name, &one.version, &one.settings.join(" ")].map(|text| escaped(text));
+        let remark =
+            if one.remark.is_empty() { String::new() } else { format!(" ({})", one.remark) };
+        let _ = writeln!(text, "| {name}{remark} | {version} | {settings} |");
+    }
+    text.push('\n');
 }
 
 fn table_head(text: &mut String, suite: &Suite, first: &str) {
@@ -88,10 +137,10 @@ fn ratios(text: &mut String, suite: &Suite, metric: SuiteMetric) {
     let _ = writeln!(text, "| workload | {} | lowest |", names.collect::<Vec<_>>().join(" | "));
     let _ = writeln!(text, "|---|{}", "---:|".repeat(suite.head.allocators.len() + 1));
     let show = |value: f64| match metric {
-        SuiteMetric::Peak | SuiteMetric::Average => bytes(value),
+        SuiteMetric::Peak | SuiteMetric::Average | SuiteMetric::After => bytes(value),
         SuiteMetric::Elapsed | SuiteMetric::Cpu => duration(value * 1e9),
         SuiteMetric::P999 | SuiteMetric::Worst => duration(value),
-        SuiteMetric::SystemCalls => format!("{value:.0}"),
+        SuiteMetric::Faults | SuiteMetric::SystemCalls => format!("{value:.0}"),
     };
     for workload in &suite.head.workloads {
         let key = workload.key();

@@ -1,6 +1,7 @@
 //! The page of one suite: the parts of `suite/` in one file.
 
 use super::headline::suite_headline;
+use super::markdown::noise_found;
 use crate::words::escape_markup as escape;
 use keel_results::Suite;
 
@@ -14,8 +15,8 @@ const STYLE: [&str; 4] = [
 /// In order of dependence.
 const SCRIPTS: [&str; 6] = [
     include_str!("../../page/format.js"),
-    include_str!("../../suite/data.js"),
     include_str!("../../page/colour.js"),
+    include_str!("../../suite/data.js"),
     include_str!("../../suite/charts.js"),
     include_str!("../../suite/tables.js"),
     include_str!("../../suite/main.js"),
@@ -26,6 +27,7 @@ pub fn suite_page(suite: &Suite) -> String {
     filled(HTML, &|name| match name {
         "title" => "Benchmark suite".to_owned(),
         "headline" => escape(&suite_headline(suite)),
+        "noise" => escape(&noise_found(suite)),
         "style" => STYLE.concat(),
         // A `<` could end the element.
         "data" => serde_json::to_string(suite).unwrap_or_default().replace('<', "\\u003c"),

@@ -17,19 +17,28 @@ pub enum SuiteMetric {
     P999,
     /// The slowest call, ns.
     Worst,
+    /// Resident memory a second after the end of a pattern, bytes.
+    After,
+    /// Page faults.
+    Faults,
     /// System calls.
     SystemCalls,
 }
 
+/// A pattern that retains less than this, in bytes, has no meaningful ratio: it counts as this.
+const LEAST_AFTER: u64 = 1 << 20;
+
 impl SuiteMetric {
     /// All, in the order of tables.
-    pub const ALL: [SuiteMetric; 7] = [
+    pub const ALL: [SuiteMetric; 9] = [
         SuiteMetric::Elapsed,
         SuiteMetric::Cpu,
         SuiteMetric::Peak,
         SuiteMetric::Average,
         SuiteMetric::P999,
         SuiteMetric::Worst,
+        SuiteMetric::After,
+        SuiteMetric::Faults,
         SuiteMetric::SystemCalls,
     ];
 
@@ -45,6 +54,8 @@ impl SuiteMetric {
             SuiteMetric::Average => "average resident memory",
             SuiteMetric::P999 => "p99.9 of all calls",
             SuiteMetric::Worst => "slowest call",
+            SuiteMetric::After => "memory a second later",
+            SuiteMetric::Faults => "page faults",
             SuiteMetric::SystemCalls => "system calls",
         }
     }
@@ -59,6 +70,8 @@ impl SuiteMetric {
             SuiteMetric::Average => whole(measured.average_bytes),
             SuiteMetric::P999 => measured.p999_ns,
             SuiteMetric::Worst => whole(measured.worst_ns),
+            SuiteMetric::After => whole(measured.after_bytes.map(|bytes| bytes.max(LEAST_AFTER))),
+            SuiteMetric::Faults => Some((measured.minor_faults + measured.major_faults) as f64),
             SuiteMetric::SystemCalls => whole(measured.system_calls),
         }
     }
@@ -89,7 +102,39 @@ impl SuiteSpread {
     }
 }
 
+/// How the machine disturbed the runs of a suite.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SuiteNoise {
+    /// The share of the runs that count in which anything was found, from 0 to 1.
+    pub disturbed: f64,
+    /// Each kind of disturbance with the number of runs that count, the most frequent first.
+    pub kinds: Vec<(String, usize)>,
+    /// Runs that were repeated and do not count.
+    pub repeats: usize,
+    /// The median and the highest share of the processors that others used during a run.
+    pub others: Option<SuiteSpread>,
+}
+
 impl Suite {
+    /// The noise that was found during the runs.
+    pub fn noise(&self) -> SuiteNoise {
+        let mut kinds: Vec<(String, usize)> = Vec::new();
+        for kind in self.runs.iter().flat_map(|run| &run.interference) {
+            match kinds.iter_mut().find(|(name, _)| name == kind) {
+                Some((_, count)) => *count += 1,
+                None => kinds.push((kind.clone(), 1)),
+            }
+        }
+        kinds.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let disturbed = self.runs.iter().filter(|run| !run.interference.is_empty()).count();
+        SuiteNoise {
+            disturbed: disturbed as f64 / self.runs.len().max(1) as f64,
+            kinds,
+            repeats: self.runs.iter().map(|run| run.discarded.len()).sum(),
+            others: SuiteSpread::of(self.runs.iter().map(|run| run.others).collect()),
+        }
+    }
+
     /// The metric in one round; None if the run failed or was not made.
     pub fn value(
         &self,
@@ -227,6 +272,22 @@ mod tests {
             ..SuiteHead::default()
         };
         Suite { head, runs }
+    }
+
+    #[test]
+    fn the_noise_is_counted_over_the_runs() {
+        let mut suite = suite();
+        let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
+        suite.runs.truncate(4);
+        suite.runs[0].interference = words(&["stolen time"]);
+        suite.runs[1].interference = words(&["other programs", "stolen time"]);
+        suite.runs[1].discarded = vec![Default::default(); 3];
+        suite.runs[2].others = 0.5;
+        let noise = suite.noise();
+        assert_eq!((noise.disturbed, noise.repeats), (0.5, 3));
+        assert_eq!(noise.kinds, [("stolen time".to_owned(), 2), ("other programs".to_owned(), 1)]);
+        let others = noise.others.unwrap();
+        assert_eq!((others.median, others.most), (0.0, 0.5));
     }
 
     #[test]

@@ -69,13 +69,16 @@ impl Session<'_> {
                 return Ok(());
             };
             log.append(run.clone())?;
+            let after = &turns[index + 1..];
             let each = begin.elapsed() / (index as u32 + 1);
-            let left = each * (turns.len() - index - 1) as u32;
+            // The first round is completed in any case.
+            let first = after.iter().filter(|turn| turn.0 == 0).count() as u32;
+            let rest = self.at_most.saturating_sub(begin.elapsed());
             progress(&Progress {
                 run: &run,
                 done: before + index + 1,
                 total: self.total(),
-                left: left.min(self.at_most.saturating_sub(begin.elapsed())),
+                left: (each * after.len() as u32).min(rest).max(each * first),
             });
             if stop.load(Ordering::Relaxed) {
                 return Ok(());

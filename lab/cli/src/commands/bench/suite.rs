@@ -3,6 +3,8 @@
 mod choice;
 mod publish;
 
+pub use publish::list as list_site;
+
 use crate::layout::Layout;
 use crate::{interrupt, output, progress, table};
 use anyhow::{Context as _, Result};
@@ -142,28 +144,22 @@ fn runner(request: &Request, layout: &Layout, scratch: &Path) -> Result<Runner> 
 fn measure(session: &Session, log: &mut SuiteLog) -> Result<bool> {
     let stop = interrupt::stop_requested();
     let terminal = std::io::stderr().is_terminal();
-    let bar = progress::bar(session.total() as u64, "runs");
+    let bar = progress::estimated(session.total() as u64, "runs");
     let before = log.suite.runs.len();
     if before > 0 {
         eprintln!("suite: continues after {before} runs");
     }
     let report = |state: &Progress| {
         bar.set_position(state.done as u64);
-        bar.set_message(format!("{} on {}", state.run.workload, state.run.allocator));
+        let left = format!("about {} min left", state.left.as_secs().div_ceil(60));
+        bar.set_message(format!("{} on {}, {left}", state.run.workload, state.run.allocator));
         if let SuiteOutcome::Failed(reason) = &state.run.outcome {
             let line =
                 format!("keel: {} on {} failed: {reason}", state.run.workload, state.run.allocator);
             bar.suspend(|| eprintln!("{line}"));
         }
         if !terminal && (state.done.is_multiple_of(50) || state.done == state.total) {
-            let left = state.left.as_secs();
-            eprintln!(
-                "suite: {} of {} runs, about {} min {} s left",
-                state.done,
-                state.total,
-                left / 60,
-                left % 60
-            );
+            eprintln!("suite: {} of {} runs, {left}", state.done, state.total);
         }
     };
     session.run(log, report, stop)?;

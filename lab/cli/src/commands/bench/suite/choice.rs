@@ -4,6 +4,7 @@ use super::super::contestants;
 use super::Request;
 use crate::layout::Layout;
 use anyhow::{Result, bail};
+use keel_workloads::Contestant;
 use keel_workloads::suite::{Catalogue, Entrant, SUITES};
 use std::path::PathBuf;
 
@@ -78,12 +79,13 @@ pub fn entrants(request: &Request, layout: &Layout) -> Result<Vec<Entrant>> {
     let all = vec!["all".to_owned()];
     let specs = if request.specs.is_empty() { &all } else { &request.specs };
     let mut chosen = contestants::choose(specs, layout, &[])?;
-    if request.specs.is_empty() {
+    if specs.contains(&"all".to_owned()) {
         // Programs of any size get a keeper by default, so that this is nearly the same as keel.
-        chosen.retain(|one| one.name() != "keel+keeper");
-        if request.quick {
-            chosen.retain(|one| !one.allocator.remark.contains("one lock"));
-        }
+        let usual = |one: &Contestant| {
+            one.name() != "keel+keeper"
+                && !(request.quick && one.allocator.remark.contains("one lock"))
+        };
+        chosen.retain(|one| usual(one) || specs.contains(&one.name().to_owned()));
     }
     if let Some(warm) = chosen.iter().find(|one| one.warm_bytes > 0) {
         bail!("{} cannot be used here: a program does not call kl_warm", warm.name());

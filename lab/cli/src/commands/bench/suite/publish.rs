@@ -1,13 +1,12 @@
 //! `--publish`: a static site of several suites.
 
 use crate::output;
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use keel_report::{Published, suite_page, suite_site};
 use keel_results::{SUITE_FILE, Suite};
 use std::path::Path;
 
-/// Copies the suite into a folder of the site and writes the site's list and pages anew, from all
-/// folders in it that hold a suite.
+/// Copies the suite into a folder of the site, and lists it.
 pub fn publish(folder: &Path, site: &Path) -> Result<()> {
     let suite = Suite::load(folder)?;
     let own = site.join(name_of(&suite));
@@ -17,6 +16,12 @@ pub fn publish(folder: &Path, site: &Path) -> Result<()> {
             .with_context(|| format!("cannot read {}", folder.join(file).display()))?;
         output::write_whole(&own.join(file), &contents)?;
     }
+    list(site)
+}
+
+/// Writes the site's list and pages anew, from all folders in it that hold a suite. Folders that
+/// cannot be read are named and left out.
+pub fn list(site: &Path) -> Result<()> {
     let mut published = Vec::new();
     let entries =
         std::fs::read_dir(site).with_context(|| format!("cannot read {}", site.display()))?;
@@ -24,14 +29,24 @@ pub fn publish(folder: &Path, site: &Path) -> Result<()> {
         if !path.join(SUITE_FILE).is_file() {
             continue;
         }
-        let suite = Suite::load(&path)?;
+        let suite = match Suite::load(&path) {
+            Ok(suite) => suite,
+            Err(error) => {
+                eprintln!("keel: {} is left out of the site: {error}", path.display());
+                continue;
+            }
+        };
         output::write_whole(&path.join("index.html"), suite_page(&suite).as_bytes())?;
         let folder = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         published.push(Published { folder, suite });
     }
+    if published.is_empty() {
+        bail!("{} has no folder with the results of a suite", site.display());
+    }
     let page = site.join("index.html");
     output::write_whole(&page, suite_site(&published).as_bytes())?;
-    eprintln!("suite: {} results on the site {}", published.len(), page.display());
+    let results = if published.len() == 1 { "result" } else { "results" };
+    eprintln!("suite: {} {results} on the site {}", published.len(), page.display());
     Ok(())
 }
 
