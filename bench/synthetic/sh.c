@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 enum { SIX_PLACES = 10000, SIX_SERIES = 400, EIGHT_PLACES = 200000, EIGHT_BURSTS = 12000 };
-enum { HANDED = 150000, HANDED_BYTES = 8 };
+enum { PASSED = 150000, PASSED_BYTES = 8 };
 
 //            survivor   survivor_end
 //   |  freed    |  survive  |   freed    |      when `at` has reached the end
@@ -95,15 +95,15 @@ static uint64_t run_six(const struct extent* extent) {
 }
 
 // Blocks that the first thread allocates. Thread i frees those at i, i + threads, ...
-static _Atomic(void*) handed[HANDED];
-static size_t handed_count;
+static _Atomic(void*) passed[PASSED];
+static size_t passed_count;
 
 // Frees the blocks that have arrived. `next` is the place of the first that has not been freed.
-static size_t free_handed(size_t next, unsigned threads) {
+static size_t free_passed(size_t next, unsigned threads) {
     void* block;
-    while (next < handed_count &&
-           (block = atomic_load_explicit(&handed[next], memory_order_acquire)) != NULL) {
-        atomic_store_explicit(&handed[next], NULL, memory_order_relaxed);
+    while (next < passed_count &&
+           (block = atomic_load_explicit(&passed[next], memory_order_acquire)) != NULL) {
+        atomic_store_explicit(&passed[next], NULL, memory_order_relaxed);
         free(block);
         next += threads;
     }
@@ -118,10 +118,10 @@ static void eight(void* argument) {
     struct member* m = argument;
     size_t next = m->index;
     m->ring = ring_of(EIGHT_PLACES / m->threads);
-    for (size_t i = 0; m->index == 0 && i < handed_count; i++)
-        atomic_store_explicit(&handed[i], take(HANDED_BYTES), memory_order_release);
+    for (size_t i = 0; m->index == 0 && i < passed_count; i++)
+        atomic_store_explicit(&passed[i], take(PASSED_BYTES), memory_order_release);
     for (size_t burst = 0; burst < m->steps; burst++) {
-        next = free_handed(next, m->threads);
+        next = free_passed(next, m->threads);
         size_t kind = burst % (sizeof bursts / sizeof *bursts);
         ring_put_many(&m->ring, bursts[kind].bytes, bursts[kind].count);
     }
@@ -129,11 +129,11 @@ static void eight(void* argument) {
 }
 
 static uint64_t run_eight(const struct extent* extent) {
-    handed_count = scaled(extent, HANDED);
-    if (handed_count > HANDED) handed_count = HANDED;
+    passed_count = scaled(extent, PASSED);
+    if (passed_count > PASSED) passed_count = PASSED;
     uint64_t sum = run_members(extent, eight, EIGHT_BURSTS);
     // What a thread had not seen before its last burst.
-    for (size_t i = 0; i < handed_count; i++) free(atomic_exchange(&handed[i], NULL));
+    for (size_t i = 0; i < passed_count; i++) free(atomic_exchange(&passed[i], NULL));
     return sum;
 }
 

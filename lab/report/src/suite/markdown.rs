@@ -45,8 +45,8 @@ pub fn noise_found(suite: &Suite) -> String {
     let noise = suite.noise();
     let others = match noise.others {
         Some(others) => format!(
-            "Other programs and the hypervisor used {} of the processors during the median run, and \
-             {} at most.",
+            "Other programs and the hypervisor used {} of the processors during the median run, \
+             and {} at most.",
             short_percent(others.median),
             short_percent(others.most)
         ),
