@@ -10,9 +10,9 @@ const draw = (tag, attributes = {}, ...children) => {
   return element;
 };
 
-const TICKS = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
+const TICKS = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 1e4, 1e5, 1e6];
 const FINE_TICKS = [0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 4, 5, 6, 8];
-const tickLabel = (value) => `${value}\u00a0×`;
+const tickLabel = (value) => `${value.toLocaleString("en")}\u00a0×`;
 
 /** The mark of an allocator around a point, `size` pixels from its middle. */
 const markOf = (allocator, x, y, size) => {
@@ -174,7 +174,7 @@ const scatter = (container) => {
   };
   const [x, y] = [
     logAxis(...range((one) => one.x), 52, width - 70),
-    logAxis(...range((one) => one.y), height - 42, 16),
+    logAxis(...range((one) => one.y), height - 42, 28),
   ];
   const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img" });
   svg.setAttribute("aria-label", "Mean time and mean peak memory of each allocator");
@@ -244,7 +244,7 @@ const scatterGrid = (svg, x, y, range, width, height) => {
     draw("text", { class: "axis", ...at, "text-anchor": anchor, text: tickLabel(tick) });
   for (const tick of ticks((one) => one.x)) {
     const at = x(tick);
-    svg.append(draw("line", { class: "grid", x1: at, x2: at, y1: 10, y2: height - 36 }));
+    svg.append(draw("line", { class: "grid", x1: at, x2: at, y1: 20, y2: height - 36 }));
     if (at - last.x < 44) continue;
     last.x = at;
     svg.append(label({ x: at, y: height - 20 }, "middle", tick));

@@ -95,15 +95,17 @@ const notes = () => {
     "Resident memory, as above, with the program itself: the peak of the largest process, or the " +
     "average over the time of all processes together.";
   byId("tail-note").textContent =
-    "Synthetic workloads and patterns run once more with each call of the allocator timed, the " +
-    "empty pair of clock readings included. p99.9: 99.9 % of all calls are at most that long. " +
+    "Workloads run once more with each call of the allocator timed (real programs in a full " +
+    "suite only, journals not), the empty pair of clock readings included. p99.9: 99.9 % of all " +
+    "calls are at most that long. " +
     "The slowest call also contains interruptions by the machine.";
   byId("scatter-note").textContent =
     `Geometric means over ${pluralize(commonWorkloads().length, "workload", "workloads")}: ` +
     "those that every shown allocator completed. The dashed line is the Pareto front: no " +
     "allocator is lower in both.";
   byId("heat-note").textContent =
-    `Multiples of ${baseName()}, medians. The colour is strongest at 4 × and above.`;
+    `Multiples of ${baseName()}, medians. The colour is strongest at 4 × and above.` +
+    (state.heat === "after" ? " What a pattern retains below 1 MiB counts as 1 MiB." : "");
 };
 
 const toolbars = () => {

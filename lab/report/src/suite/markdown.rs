@@ -94,8 +94,8 @@ fn marked(value: f64, least: f64) -> String {
 fn means(text: &mut String, suite: &Suite) {
     text.push_str(
         "## Geometric means\n\nMultiples of the lowest allocator of each workload. In brackets: \
-         the workloads that the allocator completed, if not all. Calls are timed in synthetic \
-         workloads and patterns only.\n\n",
+         the workloads that the allocator completed, if not all. The calls of journals are not \
+         timed; what a pattern retains below 1 MiB counts as 1 MiB.\n\n",
     );
     table_head(text, suite, "mean of");
     let suites = suite.suites();
