@@ -1,6 +1,6 @@
 //! Additional runs, each in a process of its own, so that they do not slow the runs whose time
-//! counts: with each call timed (synthetic workloads and patterns), and with system calls counted
-//! (these, and real programs in a full suite).
+//! counts: with each call timed, and with system calls counted. Synthetic workloads and patterns
+//! have them, and real programs in a full suite.
 
 use super::catalogue::{Case, Kind};
 use super::process::{Entrant, Runner, own, read_report};

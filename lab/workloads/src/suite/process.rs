@@ -41,7 +41,7 @@ pub struct Runner {
     /// The rounds in which synthetic workloads run once more with each call timed. Patterns do so
     /// in the first round, unless this is 0.
     pub timed_rounds: u32,
-    /// Whether the first round measures all that it can: system calls of real programs too, and
+    /// Whether the first round measures all that it can: calls of real programs too, and
     /// patterns sleep a second at the end of the run in which these are counted, for the memory
     /// that is resident then.
     pub complete: bool,
