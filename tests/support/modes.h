@@ -1,4 +1,4 @@
-// For a program that does one of many things, by the name in its argument.
+// For a program whose argument names one of its modes.
 #pragma once
 
 #include <stdio.h>
