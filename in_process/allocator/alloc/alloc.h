@@ -20,16 +20,16 @@
 //      |- page->owner == heap: push, decrement `used`
 //      |  `- the page is empty now: free_page_emptied         alloc/free.c
 //      `- the owner word differs: free_slow
-//         |- page of this heap, but the owner word has a flag. PAGE_FULL: all blocks of the page
-//         |  are used. PAGE_INTERIOR: p is not in the page's first slice; each later slice has its
-//         |  own owner word, with this flag. Push, decrement `used`
+//         |- page of this heap, but the owner word has a flag: push, decrement `used`. The flag is
+//         |  PAGE_FULL if all blocks of the page are used, and PAGE_INTERIOR if p is not in the
+//         |  first slice of its page (each slice has an owner word)
 //         |- page of another heap: p goes into a batch; later one compare-and-swap puts the
 //         |  batch into the remote list of the page       heap/remote_queue.h
 //         |- page of a user heap: under the lock of that heap
 //         |- large: its slices are released, or the heap keeps them for its next large block;
 //         |  jumbo (a mapping): cached or unmapped; guarded: made inaccessible, now or later
-//         `- no owner. p is NULL: do nothing. p is in memory of Keel that is not in use:
-//            panic. p is any other address (a foreign block): print a warning
+//         `- no owner. If p is NULL: do nothing. If p is in memory of Keel that is not in use:
+//            panic. If p is any other address (a foreign block): print a warning
 //
 // No function here sets errno: NULL is the only sign of failure.
 #ifndef KEEL_ALLOCATOR_ALLOC_ALLOC_H
@@ -39,8 +39,8 @@
 #include "base/attributes.h"
 #include <string.h>
 
-// A refill takes the free list of the page. If the list has fewer blocks than this, the refill may
-// also carve new blocks.
+// A refill puts the free list of a page into an empty bin. If the list has fewer blocks than this,
+// the refill may also carve new blocks.
 #define REFILL_SHORT 16u
 
 // Removes the first block from the bin, and prefetches the block after it: the next malloc of this
@@ -74,17 +74,21 @@ KEEL_INLINE void* alloc_hit(size_t size) {
     return bin_pop(thread_heap, request_class_small(size));
 }
 
-// Each refill has a weight: one for each block and for each of their system pages, at most
-// REFILL_WEIGHT_MAX. When the weights have reached that of 8 whole refills, a refill takes the slow
-// path, which drains the remote queue. Therefore a thread that never needs a fresh page receives
-// its remote frees too. If no keeper runs, the slow path also does a quantum (alloc_quantum) and
-// one step for a parked heap. Without weights, a program whose refills take one block each would do
-// all this for every 8 blocks.
+// Maintenance on the program's thread. Now and then a refill takes the slow path, which does this
+// work even if the bin could be refilled without it:
+//
+//   - It drains the remote queue. Otherwise a thread that never needs a fresh page would never
+//     receive its remote frees.
+//   - If no keeper runs, it does a quantum (alloc_quantum) and one step for a parked heap.
+//
+// The work is due when the refills since the last time have a total weight of MAINTENANCE_WEIGHT.
+// The weight of a refill is the number of its blocks plus the number of system pages that they
+// occupy, and at most REFILL_WEIGHT_MAX. If refills were only counted, a program whose refills have
+// one block each would do the work once for every 8 blocks.
 #define REFILL_WEIGHT_MAX 16u
 #define MAINTENANCE_WEIGHT (8 * REFILL_WEIGHT_MAX)
-// The weight of 2 refills, instead of 8, if remote frees still wait after a drain. If no keeper
-// runs, also while there is surplus memory, or while a heap is on the watch list (heap/watch.h).
-// Therefore even a program with few refills returns its surplus memory soon.
+// The smaller weight that applies while there is a backlog: remote frees still wait after a drain,
+// or no keeper runs and there is surplus memory or a heap on the watch list (heap/watch.h).
 #define MAINTENANCE_WEIGHT_BEHIND (2 * REFILL_WEIGHT_MAX)
 // Maintenance that finds nothing to do doubles the weight, up to that of 128 refills.
 #define MAINTENANCE_WEIGHT_IDLE (128 * REFILL_WEIGHT_MAX)
@@ -96,10 +100,14 @@ KEEL_INLINE void refill_weigh(struct heap* heap, const struct page* page, uint32
     heap->refilled += weight < REFILL_WEIGHT_MAX ? weight : REFILL_WEIGHT_MAX;
 }
 
-// The most frequent refill: takes the free list of the current page. The list must not be empty,
-// and one of these conditions must hold: it has at least REFILL_SHORT blocks, or all blocks of the
-// page are carved, or carving the next block may cause a page fault. Returns NULL in all other
-// cases, when maintenance is due, and when guarded sampling has chosen one of these blocks.
+// The most frequent refill: takes the free list of the current page, and returns its first block.
+// Returns NULL, and leaves the refill to the slow path, in these cases:
+//
+//   - The list is empty.
+//   - The list has fewer than REFILL_SHORT blocks, and more blocks can be carved without a page
+//     fault.
+//   - Maintenance is due.
+//   - Guarded sampling has chosen a block of the list.
 KEEL_INLINE struct block* alloc_from_current(struct heap* heap, unsigned size_class) {
     struct page* page = heap->current[size_class];
     if (page == NULL || maintenance_is_due(heap)) return NULL;
@@ -149,8 +157,8 @@ KEEL_INLINE void* alloc_from_bin_zeroed(size_t size) {
     return KEEL_LIKELY(block != NULL) ? bin_zeroed(thread_heap, request_class(size), block) : NULL;
 }
 
-// Returns NULL if there is no memory or size > KEEL_SIZE_MAX. The block is aligned to 16, or to 8
-// if size <= 8.
+// Returns NULL if there is no memory or size > KEEL_SIZE_MAX. The block is aligned to 16 bytes, or
+// to 8 bytes if size <= 8.
 KEEL_NOINLINE void* alloc_slow(size_t size);
 void* alloc_zeroed(size_t size);
 // Like alloc_slow, for the new block of a realloc. A large block is placed so that it can grow:
@@ -167,8 +175,8 @@ void* alloc_plain(size_t size, size_t alignment, bool zero);
 KEEL_NOINLINE void free_page_emptied(struct page* page);
 KEEL_NOINLINE void free_slow(void* address, struct page* page);
 
-// The number of the calling thread, for the messages about faults, in the secure flavour. It is 0
-// if the thread has no heap, and in the plain flavour.
+// Secure flavour: the number of the calling thread, which messages about faults state; 0 if the
+// thread has no heap. Plain flavour: 0.
 KEEL_INLINE uint32_t thread_of_heap(void) {
     return KEEL_SECURE ? atomic_get(&thread_heap->thread_id) : 0;
 }
@@ -188,8 +196,8 @@ KEEL_INLINE void free_block(void* address) {
     }
 }
 
-// For the secure flavour: ends the process if the size or the alignment (1: any) is not that of the
-// block. `exact`: the block has never been resized.
+// For the secure flavour: ends the process if the size or the alignment is not that of the block.
+// An alignment of 1 is not verified. `exact` is true if the block has never been resized.
 void free_verify_size(const void* address, size_t size, size_t alignment, bool exact);
 
 // Like free_block, for a caller that knows the size and the alignment that it requested.
@@ -198,8 +206,8 @@ KEEL_INLINE void free_sized_block(void* address, size_t size, size_t alignment, 
     free_block(address);
 }
 
-// Like free_block, but first checks the address. An address that no process can have is treated as
-// that of a foreign block; free_block would crash.
+// Like free_block, but first checks the address. If no process can have such an address, it is
+// treated as the address of a foreign block. (free_block would crash.)
 void free_any(void* address);
 
 // Like realloc, for a live block and a size other than 0. If there is no memory, returns NULL, and
@@ -244,11 +252,11 @@ bool reclaim_step(struct heap* heap);
 #define RECLAIM_LOOK_CLASSES 2u
 void reclaim_look(struct heap* heap);
 
-// Called before the heap obtains a fresh page, and after a page has become empty. If the heap uses
-// more than a few classes, it gives up pages of unused ones (reclaim_look), so a thread that used
-// many classes and then sleeps keeps the pages of only a few. It does nothing for a realtime heap,
-// or in the secure flavour. There, a page's free blocks are in quarantine, and another class could
-// reuse them if the heap gave up the page.
+// Called before the heap obtains a fresh page, and after a page has become empty. If the heap has
+// current pages of more than a few classes, it gives up those of unused classes (reclaim_look).
+// Therefore a thread that has used many classes and then sleeps keeps the pages of only a few. Does
+// nothing for a realtime heap. Does nothing in the secure flavour either, where the free blocks of
+// a page are in quarantine: another class could reuse their memory if the heap gave up the page.
 #define RECLAIM_FEW_CLASSES 4u
 KEEL_INLINE void reclaim_unused_classes(struct heap* heap, bool emptied) {
     if (KEEL_SECURE) return;

@@ -16,16 +16,16 @@
  *
  *   - Threads: any thread may call it at any time, also before constructors run and after
  *     destructors have run. A signal handler must not call it. It is not a cancellation point.
- *   - Errors: it returns NULL and sets errno to ENOMEM if there is no memory or if the size exceeds
- *     PTRDIFF_MAX.
+ *   - Errors: a function that allocates returns NULL and sets errno to ENOMEM if there is no memory
+ *     or if the size exceeds PTRDIFF_MAX.
  *   - Blocks: a new block has undefined content and is aligned to 16 bytes, or to 8 bytes if at
  *     most 8 bytes were requested. Sizes are in bytes.
  *   - Cost: O(1), a bounded amount of work. Zeroing and copying are linear in the size.
  *     docs/concepts/latency-contract.md states each bound and the exceptions.
  *
- * A program must not free or resize a pointer that is not a live block. Some of these errors end
- * the process with a message on stderr. docs/reference/faults.md lists them, and the errors that
- * Keel does not detect.
+ * A live block is one that has been allocated and not yet freed. A program must not free or resize
+ * anything else. Keel detects some of these errors, and then ends the process with a message on
+ * stderr. docs/reference/faults.md lists the errors that Keel detects and those that it does not.
  */
 #ifndef KEEL_KEEL_H
 #define KEEL_KEEL_H
@@ -86,12 +86,16 @@ KEEL_API KEEL_API_ALLOCATES(1, 2) void* kl_mallocn(size_t count, size_t size) KE
  *   - size 0: frees the block and returns NULL, as the GNU C library does.
  *   - On failure it returns NULL and the old block is unchanged.
  *
- * The block stays in place if the new size is at most the block's usable size and at least half of
- * it. A block of more than 64 KiB grows in place if the memory after it is free. If a block of 4
- * MiB or more cannot grow in place, Linux 5.7 and later move it without copying. Blocks in an
- * arena (keel/arena.h) or in a heap from kl_heap_new neither grow in place nor move without
- * copying. If a block neither stays in place nor moves without copying, its content
- * is copied, with a cost that is linear in the smaller size. */
+ * The function tries these ways in turn:
+ *
+ *   - If the new size is between half of the block's usable size and its usable size, the block
+ *     stays in place.
+ *   - If the block has more than 64 KiB and the memory after it is free, the block grows in place.
+ *   - If the block has 4 MiB or more, Linux 5.7 and later move it without copying its content.
+ *   - Otherwise the content is copied to a new block. The cost is linear in the smaller size.
+ *
+ * For blocks in an arena (keel/arena.h) or in a heap from kl_heap_new, only the first and the last
+ * way are possible. */
 KEEL_API KEEL_API_RESIZES(2) void* kl_realloc(void* block, size_t size) KEEL_NOEXCEPT;
 
 /* The same as kl_realloc(block, count * size). If the product overflows, the call fails with ENOMEM
@@ -133,16 +137,17 @@ KEEL_API int kl_posix_memalign(void** block, size_t alignment, size_t size) KEEL
 /* --- Information about blocks ----------------------------------------------------------------- */
 
 /* Returns the number of usable bytes at `block`, which is at least the requested size. Returns 0
- * for NULL and for blocks of another allocator. The secure and the debug flavour end the process if
- * the block is Keel's but not live. */
+ * for NULL and for blocks of another allocator. The secure and debug flavours end the process if
+ * `block` is in Keel's memory but is not a live block. */
 KEEL_API size_t kl_usable_size(const void* block) KEEL_NOEXCEPT;
 
 /* Returns the usable size that a block from kl_malloc(size) would have. Requests with the same good
  * size use the same amount of memory. */
 KEEL_API size_t kl_good_size(size_t size) KEEL_NOEXCEPT;
 
-/* Returns true in two cases: the address is in memory that Keel divides into blocks of one size
- * (the block there may be free), or in the first 64 KiB of a block of more than 64 KiB. */
+/* Returns true if the address is in memory that Keel has divided into blocks of at most 64 KiB,
+ * whether the block there is live or free. Returns true, too, for the first 64 KiB of a larger live
+ * block. */
 KEEL_API bool kl_contains(const void* address) KEEL_NOEXCEPT;
 
 /* --- Strings and paths ------------------------------------------------------------------------ */
@@ -173,9 +178,9 @@ KEEL_API char* kl_realpath(const char* path, char* resolved) KEEL_NOEXCEPT;
 
 /* --- Free with a known size ------------------------------------------------------------------- */
 
-/* These work as C23 defines free_sized and free_aligned_sized. The caller passes the requested size
- * of the block, or its size and alignment. The secure and debug flavours verify
- * them; the plain flavour ignores them. */
+/* These work as C23 defines free_sized and free_aligned_sized. The caller passes the size, or the
+ * size and alignment, that were requested for the block. The secure and debug flavours verify these
+ * values; the plain flavour ignores them. */
 KEEL_API void kl_free_sized(void* block, size_t size) KEEL_NOEXCEPT;
 KEEL_API void kl_free_aligned_sized(void* block, size_t alignment, size_t size) KEEL_NOEXCEPT;
 
@@ -251,41 +256,45 @@ KEEL_API size_t kl_malloc_usable_size(const void* block) KEEL_NOEXCEPT;
 
 /* --- Check the heap --------------------------------------------------------------------------- */
 
-/* In the debug flavour (libkeel-debug): verifies that the program has written neither before nor
- * behind its blocks, nor to blocks that it has freed and that Keel still keeps. Ends the process
- * with a message at the first fault (docs/reference/faults.md). Returns the number of blocks that
- * it verified. The cost is linear in that number and in the bytes that Keel keeps.
+/* Only for the debug flavour (libkeel-debug); in other flavours it does nothing and returns 0.
  *
- * In other flavours it does nothing and returns 0. */
+ * Verifies that the program has not written beyond either end of a block, or to a freed block. (The
+ * debug flavour keeps freed blocks for some time before it reuses them.) Ends the process with a
+ * message at the first fault (docs/reference/faults.md). Returns the number of verified blocks. The
+ * cost is linear in that number and in the size of the freed blocks that are kept. */
 KEEL_API size_t kl_check_all(void) KEEL_NOEXCEPT;
 
-/* --- When Keel does its work ------------------------------------------------------------------ */
+/* --- Background thread and maintenance -------------------------------------------------------- */
 
 /* Starts the keeper, Keel's background thread. The keeper obtains memory from the system before the
  * program needs it, and returns memory that the program has not needed for a while. The program's
- * own threads then do not have to do this work. Returns true if the keeper is running; with
- * KEEL_KEEPER=off it does not start.
+ * own threads then do not have to do this work. Returns true if the keeper is running. It cannot be
+ * started if the environment variable KEEL_KEEPER is `off`.
  *
- * The environment variable KEEL_KEEPER determines when Keel starts the keeper automatically:
+ * This function starts the keeper as an ordinary thread. Do not call it from a constructor. A
+ * program that calls unshare(CLONE_NEWUSER) or setns, or that changes its user or capabilities,
+ * must do so before it calls this function. After a fork, the child has no keeper.
+ *
+ * A program does not need to call this function. Keel also starts the keeper automatically, in a
+ * child after a fork, too. KEEL_KEEPER determines when:
  *
  *   - auto (default): when a second thread allocates, or when the memory that Keel uses has grown
- *     by 3 MiB since the process started (in a child: since the fork);
- *   - on: the same with 2 MiB;
+ *     by 3 MiB since the start of the process (in a child: since the fork);
+ *   - on: when a second thread allocates, or when that memory has grown by 2 MiB;
  *   - off: never.
  *
- * In a process with one thread, the keeper is a special thread: the C library does not know it, and
- * it can do nothing but manage memory. This needs glibc on x86-64 or arm64; on other systems a
- * process with one thread gets a keeper only with KEEL_KEEPER=on, as an ordinary thread. The
- * special thread ends when the process forks and, with libkeel, when the program calls unshare or
- * setns. Keel starts a new one when it next needs it. A program enters a sandbox with
- * prctl(PR_SET_NO_NEW_PRIVS) or prctl(PR_SET_SECCOMP). With libkeel, the special thread then ends,
- * and Keel starts no new special thread. With KEEL_KEEPER=on, Keel starts an ordinary thread
- * instead.
+ * If the process has one thread at that time, Keel starts the keeper as a confined thread: it is
+ * unknown to the C library, and it can only manage memory. The confined thread ends in three cases:
  *
- * This function starts an ordinary thread. Do not call it from a constructor. A program that calls
- * unshare(CLONE_NEWUSER) or setns, or that changes its user or capabilities, must do so before it
- * calls this function. After a fork the child has no keeper. The same rules determine when Keel
- * starts one in the child. */
+ *   - The process forks. Keel starts a new one when it next needs one.
+ *   - With libkeel: the program calls unshare or setns. Keel starts a new one when it next needs
+ *     one.
+ *   - With libkeel: the program enters a sandbox by a call of prctl(PR_SET_NO_NEW_PRIVS) or
+ *     prctl(PR_SET_SECCOMP). Keel never starts a confined thread again. If KEEL_KEEPER is `on`, it
+ *     starts an ordinary thread.
+ *
+ * Confined threads need glibc on x86-64 or arm64. On other systems a process with one thread gets a
+ * keeper only if KEEL_KEEPER is `on`; that keeper is an ordinary thread. */
 KEEL_API bool kl_keeper_start(void) KEEL_NOEXCEPT;
 
 /* Prepares at least `bytes` bytes of warm memory for blocks of up to 64 KiB, and keeps this amount
@@ -299,9 +308,10 @@ KEEL_API bool kl_keeper_start(void) KEEL_NOEXCEPT;
 KEEL_API size_t kl_warm(size_t bytes) KEEL_NOEXCEPT;
 
 /* Informs Keel that the calling thread has nothing to do at the moment, for example between two
- * frames. Keel collects the blocks of this thread that other threads freed. It also passes the
- * blocks that this thread freed, but other threads allocated, to the heaps that own them. Without a
- * keeper it also returns surplus memory to the system. The call takes at most about 0.1 ms. */
+ * frames. Keel does work that later calls of malloc and free would otherwise do. If other threads
+ * have freed blocks of this thread, it takes them back. If this thread has freed blocks of other
+ * threads, it returns them to those threads. If no keeper runs, it also returns surplus memory to
+ * the system. The call takes at most about 0.1 ms. */
 KEEL_API void kl_thread_idle(void) KEEL_NOEXCEPT;
 
 /* Makes the calling thread a realtime thread. Use it for threads with deadlines, such as audio or
@@ -314,12 +324,11 @@ KEEL_API void kl_thread_idle(void) KEEL_NOEXCEPT;
  * there is no memory, or if the thread is exiting and no longer has a heap. */
 KEEL_API bool kl_thread_set_realtime(size_t spare_bytes) KEEL_NOEXCEPT;
 
-/* If `force` is true, the function returns unused memory to the system: that of the calling thread,
- * that of threads that have ended, and that which no thread owns. Unused memory in
- * the heaps of other running threads, and in heaps from kl_heap_new, stays there. The cost is
+/* If `force` is true, the function returns all unused memory to the system, with two exceptions:
+ * unused memory in the heaps of other running threads, and in heaps from kl_heap_new. The cost is
  * linear in the amount of returned memory: 30 to 100 ms for each GiB. If `force` is false, the
- * function works like kl_thread_idle. In both cases it calls the handler of
- * kl_register_deferred_free (keel/runtime.h). */
+ * function works like kl_thread_idle. In both cases it calls the handler that
+ * kl_register_deferred_free (keel/runtime.h) has set. */
 KEEL_API void kl_collect(bool force) KEEL_NOEXCEPT;
 
 /* --- Statistics ------------------------------------------------------------------------------- */
@@ -328,20 +337,21 @@ KEEL_API void kl_collect(bool force) KEEL_NOEXCEPT;
  * must not allocate from Keel. */
 typedef void kl_output(const char* text, void* argument);
 
-/* Prints a table with `output`, or to stderr if `output` is NULL. The table shows event counts
- * and, for each slow path, a histogram of its times (in ns, a bucket for each power of two). The
- * function allocates nothing. The cost is linear in the number of heaps, size classes and arenas.
- * The counts of other threads are snapshots. If the environment variable KEEL_STATS is 1, Keel
- * prints the same report when the process ends. */
+/* Prints a report with `output`, or to stderr if `output` is NULL. The report contains counts of
+ * events and, for each slow path, a histogram of its times in ns, with a bucket for each power of
+ * two. The function allocates nothing. The cost is linear in the number of heaps, size classes and
+ * arenas. Other threads may change their counts while the function runs, so the counts may belong
+ * to slightly different times. If the environment variable KEEL_STATS is 1, Keel prints the same
+ * report when the process ends. */
 KEEL_API void kl_stats_print(kl_output* output, void* argument) KEEL_NOEXCEPT;
 
-/* Writes the same report as one JSON object. Like snprintf, it writes at most `size` bytes
- * including the terminator, and returns the length of the whole text without the terminator.
+/* Writes the same report to `buffer` as one JSON object. Like snprintf, it writes at most `size`
+ * bytes including the terminator, and returns the length of the whole text without the terminator.
  * kl_stats_json(NULL, 0) returns the length that the text has at this moment. */
 KEEL_API size_t kl_stats_json(char* buffer, size_t size) KEEL_NOEXCEPT;
 
-/* The process as the system sees it, and the memory that Keel holds. Times are in milliseconds,
- * sizes in bytes. */
+/* The times, memory and page faults of the process. Times are in milliseconds, sizes in bytes. The
+ * last two members are about Keel only; the others are about the whole process. */
 struct kl_process {
     uint64_t elapsed_ms;     /* since the allocator started */
     uint64_t user_ms;        /* processor time in the program */
@@ -350,8 +360,8 @@ struct kl_process {
     uint64_t rss_peak_bytes; /* highest resident size so far */
     uint64_t major_faults;   /* page faults that read from a disk */
     uint64_t minor_faults;   /* all other page faults */
-    uint64_t held_bytes;     /* pages and large blocks, with the free blocks in the pages */
-    uint64_t unused_bytes;   /* resident, but in no page or large block; not part of held_bytes */
+    uint64_t held_bytes;     /* in pages (including their free blocks) and in large blocks */
+    uint64_t unused_bytes;   /* resident memory that is in no page and in no large block */
 };
 
 /* Fills *process. Makes a few system calls. */
