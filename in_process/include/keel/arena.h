@@ -1,9 +1,9 @@
 /* Arenas: memory that the program gives to Keel or reserves in advance, including huge pages.
  *
- * Any thread may free a block in an arena with kl_free or free, like any other block. All
- * allocations use the arenas that are not exclusive, as long as these arenas have free memory.
- * After that they use memory from the system. An exclusive arena is used only by the heaps that
- * kl_heap_new_in_arena (keel/heap.h) has bound to it. Keel never returns an arena's memory to the
+ * Any thread may free a block in an arena with kl_free or free, like any other block. An exclusive
+ * arena is used only by the heaps that kl_heap_new_in_arena (keel/heap.h) has bound to it. All
+ * other arenas are used by all allocations. When these arenas are full, allocations use memory from
+ * the system, as they do without arenas. Keel never returns an arena's memory to the
  * system while the arena exists. At most 64 arenas exist at a time.
  *
  * Any thread may call these functions. The rules of keel/keel.h for errors also apply here.

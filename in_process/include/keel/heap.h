@@ -165,9 +165,9 @@ struct kl_heap_area {
 };
 
 /* Keel calls the visitor for each area with `block` NULL. If blocks are requested, Keel then calls
- * it for each live block of the area. `block` is the address where the block begins. If the block
- * is aligned at an offset, it begins before the address that the program has. The visitor returns
- * false to end the visit.
+ * it for each live block of the area. `block` is the address where the block begins. For a block
+ * that is aligned at an offset, this address is lower than the one that the program received. The
+ * visitor returns false to end the visit.
  *
  * The visitor may call malloc and free. For a heap from kl_heap_new and its variants, it must not
  * call any function of that heap or free its blocks, and it must not call fork, which takes the

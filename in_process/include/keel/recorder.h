@@ -16,11 +16,11 @@
  * the release.
  *
  * COST. While nothing is recorded, each call costs a load, a compare and a branch that is not
- * taken. During a recording, each call stores an event of 32 bytes in a ring of the calling thread.
- * This takes about 10 to 25 ns, most of it to read the clock. The call takes no lock and allocates
- * nothing. A recording from inside also writes the rings to the file. For this a thread stops once
- * in some thousand events, for 0.05 to 0.5 ms on a file system that caches. The journal counts
- * these stops as stalls.
+ * taken. During a recording, each call stores an event of 32 bytes in the ring (ring buffer) of the
+ * calling thread. This takes about 10 to 25 ns, most of it to read the clock. The call takes no
+ * lock and allocates nothing. In a recording from inside, the threads also write their rings to the
+ * file. A thread does this once in a few thousand events. It takes 0.05 to 0.5 ms if the file
+ * system caches writes. The journal counts these interruptions as stalls.
  *
  * THREADS. Any thread may call any of these functions at any time. Signal handlers may call all of
  * them except kl_record_start and kl_record_stop, but must not leave one of them by longjmp. If
@@ -32,9 +32,9 @@
  * file or the same one. Recordings are independent. If a block is older than the recording, its
  * free is recorded as a free of a foreign block. A thread appears in a recording when it records
  * its first event there. Name the threads again in each recording. After a recording has ended, the
- * address space of its rings stays reserved, but without memory. A ring took 1 MiB for each of the
- * first 4 threads that recorded at the same time, 260 KiB for each of the next 60, and 68 KiB for
- * each further thread.
+ * address space of its rings stays reserved, but their memory is returned to the system. The size
+ * of a ring depends on how many threads record at the same time: 1 MiB for each of the first 4
+ * threads, 260 KiB for each of the next 60, and 68 KiB for each further thread.
  *
  * CRASHES. If the program crashes or is killed, the events that it recorded before are in
  * game.spool and game.spool.rings. `keel import game.spool` reads both files. kl_record_stop and a

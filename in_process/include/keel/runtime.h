@@ -14,10 +14,10 @@ extern "C" {
 
 /* --- Options ---------------------------------------------------------------------------------- */
 
-/* Each option is a number. A call sets it, or an environment variable when the program starts. The
- * variable's name is KEEL_ and the option's name in capitals (KEEL_SHOW_STATS=1), or the name that
- * mimalloc uses (MIMALLOC_SHOW_STATS=1). A call takes precedence over both variables, and the KEEL_
- * variable over the MIMALLOC_ variable.
+/* Each option is a number. The program sets it by a call, or an environment variable sets it when
+ * the program starts. The name of the variable is KEEL_ and the option's name in capitals
+ * (KEEL_SHOW_STATS=1), or the name that mimalloc uses (MIMALLOC_SHOW_STATS=1). A call takes
+ * precedence over both variables, and the KEEL_ variable over the MIMALLOC_ variable.
  *
  * The value of a variable is a number, a number with K, M, G or T for 2^10 to 2^40, or a word: on,
  * yes or true (1), off, no or false (0). For any other value Keel prints a warning to stderr and
@@ -63,16 +63,16 @@ typedef enum kl_option {
      * it finds another byte when it reuses them. Only the environment can set this option. Default
      * 0 */
     kl_option_zero_on_free = 20,
-    /* Guarded sampling, of the plain flavour: one allocation in this many is placed beside memory
-     * that cannot be accessed, so that an access beyond its end, before its start or after its free
-     * is found (docs/guide/debugging.md). At most 2^24; 0: none. Only the environment can set this
-     * option and the next two. Default 0 */
+    /* Guarded sampling, only in the plain flavour: on average one allocation in this many is placed
+     * beside memory that cannot be accessed. Then an access beyond the end of the block, before its
+     * start, or after its free is detected (docs/guide/debugging.md). At most 2^24; 0: none. Only
+     * the environment can set this option and the next two. Default 0 */
     kl_option_guard_rate = 21,
-    /* Makes the choice of these allocations the same in each run of a program of one thread; 0: the
-     * choice differs. Default 0 */
+    /* The seed of the random choice of these allocations. With a seed other than 0, a program of
+     * one thread makes the same choice in each run. Default 0 */
     kl_option_guard_seed = 22,
-    /* 1: a handler of SIGSEGV reports accesses that guarded sampling has found; then the handler
-     * that was there before runs, or the process ends. Default 1 */
+    /* 1: guarded sampling installs a handler of SIGSEGV, which reports such accesses. The handler
+     * then calls the program's previous handler; without one, the process ends. Default 1 */
     kl_option_guard_handler = 23,
     /* One more than the largest option */
     kl_option_count = 24
@@ -102,14 +102,14 @@ KEEL_API const char* kl_option_name(kl_option_t option) KEEL_NOEXCEPT;
 /* Limits the memory that Keel holds in pages and large blocks to `bytes` (0: no limit) and returns
  * the previous limit. An allocation that would exceed the limit first does the work of
  * kl_collect(true). If this does not free enough, the allocation fails with ENOMEM. Live blocks are
- * not affected. The limit is exact to one page of 64 to 512 KiB. Threads that allocate at the same
- * moment may each exceed it by one page or block. */
+ * not affected. The limit is exact to within one page (64 to 512 KiB). Threads that allocate at the
+ * same moment may each exceed it by one page or block. */
 KEEL_API size_t kl_limit(size_t bytes) KEEL_NOEXCEPT;
 
 /* The resources of the machine that the process may use. */
 struct kl_machine {
     uint32_t processors; /* on which the process may run */
-    /* thousandths of a processor that its control groups grant; 0: no limit */
+    /* processor time that its control groups grant, in thousandths of a processor; 0: no limit */
     uint64_t processors_milli;
     uint64_t memory_bytes; /* of the machine */
     /* the smallest limit of its control groups and of RLIMIT_AS; 0: no limit */

@@ -77,7 +77,7 @@ fn capture_finds_overlaps_and_still_writes_the_journal() {
     let nothing = keel(folder.path(), &["capture", "b.journal.parquet"], b"hello\n");
     assert_eq!(nothing.status.code(), Some(1));
     assert!(
-        messages(&nothing).contains("holds no operation")
+        messages(&nothing).contains("contains no operations")
             && !folder.path().join("b.journal.parquet").exists()
     );
 }

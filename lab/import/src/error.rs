@@ -58,7 +58,7 @@ pub enum Error {
     },
     /// The input has no operation.
     #[error(
-        "{path} holds no operation: a text journal has lines such as `a 2048 23101F264A0 \
+        "{path} contains no operations: a text journal has lines such as `a 2048 23101F264A0 \
         15888 542200`"
     )]
     Empty {
@@ -67,8 +67,8 @@ pub enum Error {
     },
     /// No line has a known form.
     #[error(
-        "{path}, line {line}: no known form of trace begins with {found}. Known are {known}; \
-         `keel import --help` shows them, and --from NAME skips the guess"
+        "{path}, line {line}: no known trace format begins with {found}. The formats are {known}; \
+         `keel import --help` describes them. If you know the format, use --from FORMAT"
     )]
     Unknown {
         /// The file.

@@ -199,7 +199,7 @@ impl Trace {
             Trace::Memray(_) if block.input > 0 => Err(Error::Unsupported {
                 path: path.to_path_buf(),
                 found: "it follows a capture file of memray, which is a whole trace".to_owned(),
-                advice: "import each file into a journal of its own",
+                advice: "import each file into a separate journal",
             }),
             Trace::Memray(memray) => memray.take(block.text(), path),
         }

@@ -247,8 +247,8 @@ fn huge_sizes_are_kept() {
 fn inputs_that_are_not_text_journals_are_recognised() {
     let packed = zstd::encode_all(BLOG.as_bytes(), 3).unwrap();
     let cases: [(&[u8], &str); 7] = [
-        (b"", "holds no operation"),
-        (b"# nothing\n\n", "holds no operation"),
+        (b"", "contains no operations"),
+        (b"# nothing\n\n", "contains no operations"),
         (b"PAR1....", "Parquet"),
         (b"BZh91AY", "bzip2 -dc FILE"),
         (&[0xff, 0xfe, b'a', 0], "iconv"),

@@ -221,8 +221,8 @@ fn faults_have_line_and_column() {
             "Alloc(8),\nFree(1),\n",
             "line 2: expected the address of a live block, found the block of this line",
         ),
-        ("hello\nworld\n", "line 1: no known form of trace begins with `hello`"),
-        ("\n# c\n\nwhat 1\n", "line 4: no known form"),
+        ("hello\nworld\n", "line 1: no known trace format begins with `hello`"),
+        ("\n# c\n\nwhat 1\n", "line 4: no known trace format"),
     ];
     for (text, expected) in cases {
         std::fs::write(&input, text).unwrap();

@@ -68,7 +68,7 @@ impl TextForm {
                 "text trace as in \"Benchmarking Malloc with Doom 3\", with more kinds of lines"
             }
             TextForm::Judy => {
-                "the Judy kit's `a ADDR BYTES POPULATION`; marks become lines of their own"
+                "the Judy kit's `a ADDR BYTES POPULATION`; each mark becomes a separate line"
             }
             TextForm::Android => "Android's memory_replay",
             TextForm::Logalloc => "Mozilla's logalloc",

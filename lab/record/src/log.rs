@@ -64,8 +64,8 @@ pub enum LogError {
         found: u32,
     },
     /// The file has no event.
-    #[error("{} holds no operation: did the program call kl_record_alloc while its recording was \
-        on?", path.display())]
+    #[error("{} contains no operations: did the program call kl_record_alloc while its recording \
+        was on?", path.display())]
     Empty {
         /// The file.
         path: PathBuf,

@@ -23,7 +23,7 @@ pub enum Error {
     #[error("none of the allocators can be used: {0}; `keel allocators` lists the available ones")]
     NoneUsable(String),
     /// The journal has no operation to replay.
-    #[error("the journal holds no operation that can be replayed")]
+    #[error("the journal contains no operation that can be replayed")]
     Empty,
     /// More rows than a plan can number.
     #[error(

@@ -55,11 +55,12 @@ const setUpCallSites = () => {
   if (!facts.call_sites) return;
   byId("sites-section").hidden = false;
   const { budget_ns: budget, slow_ns: slow, count: all, rows } = facts.call_sites;
-  const whole = facts.frame_count ? "the calls of a frame take together" : "a call takes";
+  const limited = facts.frame_count ? "the calls of a frame together take" : "a call takes";
   byId("sites-note").textContent =
-    `The lines of the program with the largest values: ${rows.length} of ${count(all)}. Time ` +
-    `over the budget: the time beyond ${duration(budget)} that ${whole}, divided among the ` +
-    `calls. A call of more than ${duration(slow)} is slow. Click a line to see its callers.`;
+    `The table shows ${rows.length} of ${count(all)} lines of the program: those with the ` +
+    `largest values. If ${limited} more than the budget of ${duration(budget)}, the excess is time over ` +
+    `the budget. ${facts.frame_count ? "It is divided among these calls. " : ""}` +
+    `A call of more than ${duration(slow)} is slow. Click a line to see its callers.`;
   const options = SITE_VALUES.map(([name], value) => make("option", { value, text: name }));
   const select = make("select", { "aria-label": "Value of the call sites" }, ...options);
   // The first value that is not 0 everywhere.

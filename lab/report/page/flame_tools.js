@@ -169,10 +169,10 @@ const setUpStacks = async () => {
   if (!(await loadStacks()) || stacks.nodes < 2) return;
   byId("stacks-section").hidden = false;
   byId("stacks-note").textContent =
-    "All calls that led to the allocator: callers above, the calls within them below. The width " +
-    "of a call is its share of the value. Grey: functions that allocate for their callers; other " +
-    "colours: modules. Click a call to select it; the charts above then mark only the slow calls " +
-    "through it. The graph shows the time range of the charts.";
+    "All calls that led to the allocator. A caller is above the calls that it made. The width of " +
+    "a call is its share of the value. Grey: functions that allocate for their callers; other " +
+    "colours: modules. Click a call to select it: the charts above then mark only the slow calls " +
+    "whose stacks contain it. The graph shows the time range of the charts.";
   chooseStackValue();
   byId("stacks-toolbar").append(
     stackPickers(),

@@ -380,8 +380,8 @@ const setUpFrames = () => {
     `${note}A frame or an audio buffer has a limited time, its budget. The chart shows which ` +
       "share of the budget the allocator calls took, on a logarithmic scale. Each bar shows the " +
       "worst frame or buffer in its time interval. If a bar fills its row, the allocator calls " +
-      "took the whole budget. Chart and tables show each allocator's median run; single bad " +
-      "frames of one run prove little.",
+      "took the whole budget. The chart and the tables show the median run of each allocator. A " +
+      "single bad frame of one run proves little.",
   );
   const options = [
     ...(facts.frame_count ? RATES.map(([hertz, label]) => [`frames ${1e9 / hertz}`, label]) : []),

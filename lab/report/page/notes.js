@@ -68,8 +68,9 @@ const byName = (counts) =>
 
 const storesText = ([one, many]) =>
   many > 0
-    ? `; stores of a call that reach the cache after it has ended are not in its latency: ` +
-      `${duration(one)} for one line that is in no cache, ${duration(many)} for 16`
+    ? " A store can reach the cache after its call has ended. This time is not part of the " +
+      `latency: ${duration(one)} for one line that is in no cache, ${duration(many)} for 16 such ` +
+      "lines."
     : "";
 
 const clockText = (clock) => {
@@ -78,10 +79,9 @@ const clockText = (clock) => {
   if (!pair.length) return text;
   const [typical, rare, rarest] = pair.map(duration);
   return (
-    `${text}; every latency includes the time between two readings of the clock, which is ` +
-    `${typical} (p50), ${rare} (p99) and ${rarest} (p99.9) when nothing lies between them. ` +
-    "A percentile can be a little below this time, because values within one step of the clock " +
-    "are spread evenly over the step" +
+    `${text}. Every latency includes the cost of reading the clock twice: ${typical} (p50), ` +
+    `${rare} (p99) and ${rarest} (p99.9). A percentile can be a little below this time, because ` +
+    "values within one step of the clock are spread evenly over the step." +
     storesText(clock.stores_in_flight)
   );
 };

@@ -49,8 +49,8 @@ const setUpPinned = () => {
   const when = moment === "peak" ? "when the most bytes are live" : "at the end of the recording";
   byId("pinned-note").textContent =
     `Resident memory ${when}, in a replay on one thread. A page cannot be returned to the system ` +
-    `while it, or the 64 KiB around it, has a live block. Such memory is divided equally among ` +
-    `these blocks, and charged to the lines that allocated them: ${rows.length} of ${count(all)} ` +
-    `lines. Click a line to see its callers.`;
+    `while there is a live block in it or in the 64 KiB around it. Such memory is divided ` +
+    `equally among these blocks, and charged to the lines that allocated them. The table has ` +
+    `${rows.length} of ${count(all)} lines. Click a line to see its callers.`;
   watch(["shown", "theme"], drawPinned);
 };

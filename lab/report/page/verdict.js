@@ -221,7 +221,7 @@ const glanceNote = (decided) => {
       (decided.length < facts.verdict.criteria.length
         ? " In a column without ●, the lowest allocator is not known."
         : "")
-    : "In no column is the lowest allocator known.";
+    : "The lowest allocator is not known in any column.";
   const { few_rounds: enough, few } = facts.pair_phrases;
   const noisy = facts.verdict.criteria.some((criterion) => criterion.noisy.length)
     ? " ? marks values that are far above the lowest; the runs vary too much to show whether " +

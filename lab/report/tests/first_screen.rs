@@ -64,17 +64,13 @@ fn worst_hitch_of_an_allocator_precedes_a_longer_preempted_call() {
     assert!(first.starts_with("Worst hitch: 12 ms in a malloc"), "{first}");
     assert!(first.contains("with keel, at "), "{first}");
     assert!(
-        first.contains(
-            "Cause: page fault (the allocator's doing).Attributed to the allocator: the block's \
-             memory"
-        ),
+        first.contains("Cause: page fault.Attributed to the allocator: the block's memory"),
         "{first}"
     );
     let second = text(&window, ".hitch-card:nth-child(2)");
-    let beside = "Longer, but not caused by an allocator: 40 ms in a malloc";
+    let beside = "A longer call, not caused by an allocator: 40 ms in a malloc";
     assert!(second.starts_with(beside), "{second}");
-    let verdict = "Cause: preempted (the operating system's doing).Attributed to the operating \
-                   system: it preempted the thread.";
+    let verdict = "Cause: preempted.Attributed to the operating system: it preempted the thread.";
     assert!(second.contains(verdict) && second.contains("with system"), "{second}");
     assert_eq!(window.number("document.querySelectorAll('.hitch-card').length"), 2.0);
     window.eval("document.querySelectorAll('.hitch-card button')[1].click()");
@@ -294,9 +290,8 @@ fn page_markdown_and_terminal_show_the_embedded_sentences() {
             assert!(output.contains(field("verdict")), "{lines:?}: {output}");
         }
     }
-    assert!(terminal.contains("Longer, but of uncertain cause: 40 ms"), "{terminal}");
-    let cause = "Cause: preempted, page fault (it is not known whose doing). Attribution unknown: \
-                 the thread was";
+    assert!(terminal.contains("A longer call, of uncertain cause: 40 ms"), "{terminal}");
+    let cause = "Cause: preempted, page fault. Attribution unknown: the thread was";
     assert!(terminal.contains(cause), "{terminal}");
     let sentences = text(&window, ".criterion .sentence");
     let embedded = window.eval(&format!("{facts}.verdict.criteria.map((one) => one.sentence)"));

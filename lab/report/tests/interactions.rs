@@ -108,7 +108,7 @@ fn call_details_and_difference_panel_follow_the_selection() {
         "Cause: ",
         "Attributed to the allocator: ",
         "The other allocators took ",
-        "Longer, but not ",
+        "A longer call, not ",
     ] {
         assert!(hitch.as_str().unwrap().contains(part), "{part}: {hitch}");
     }

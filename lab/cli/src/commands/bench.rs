@@ -73,16 +73,16 @@ pub struct Arguments {
     /// [default: synthetic, patterns, some of `real`, and journals if --journal is given]
     #[arg(long, num_args = 0.., value_delimiter = ',', value_name = "SUITE", requires = "place")]
     suite: Option<Vec<String>>,
-    /// With --suite: a short form with fewer and smaller workloads, and without the allocators that
-    /// have one lock
+    /// With --suite: a short run with fewer and smaller workloads, and without the allocators that
+    /// have one lock for all threads
     #[arg(long, requires = "suite")]
     quick: bool,
     /// With --suite: end a run that takes longer, and record it as failed
     #[arg(long, requires = "suite", value_name = "SECONDS", default_value_t = 300,
         value_parser = clap::value_parser!(u32).range(1..=86_400))]
     limit: u32,
-    /// With --suite: after this time begin no further runs; but every workload runs at least
-    /// once [default: 80; with --quick 9]
+    /// With --suite: begin no further runs after this time. Every workload runs at least once, even
+    /// if this takes longer [default: 80; with --quick 9]
     #[arg(long, requires = "suite", value_name = "MINUTES",
         value_parser = clap::value_parser!(u32).range(1..=100_000))]
     minutes: Option<u32>,
@@ -103,7 +103,7 @@ pub struct Arguments {
     /// Write samples and tables to SUITE.json and SUITE.md in this folder, numbered if they exist
     #[arg(long, value_name = "FOLDER")]
     archive: Option<PathBuf>,
-    /// Run nothing: read samples from files. Several files are combined
+    /// Run nothing, but read samples from these files and combine them
     #[arg(long, value_name = "FILE", num_args = 1..)]
     from: Vec<PathBuf>,
     /// The version under test, which is stored with the samples: the output of `git describe`
@@ -198,7 +198,7 @@ fn choose(names: &[String], known: &[Workload]) -> Result<Vec<Workload>> {
         if new.is_empty() && !known.iter().any(|one| fits(&one)) {
             let names: Vec<&str> = known.iter().map(|one| one.name.as_str()).collect();
             bail!(
-                "there is no workload `{name}`; there are all, latency, throughput, {}",
+                "there is no workload `{name}`; the workloads are all, latency, throughput, {}",
                 names.join(", ")
             );
         }

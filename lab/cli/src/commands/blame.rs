@@ -22,17 +22,20 @@ pub const SHORT_LIVED_US: u64 = 1000;
 
 /// Show which call sites request memory, keep it, and spend time in the allocator
 ///
-/// The journal must have been recorded with --stacks. For a journal it shows, for each call site,
-/// the number of calls, the bytes requested, the bytes live when the program's live bytes were
-/// highest, the bytes never freed, and the number of short-lived blocks. For a result folder of
-/// such a journal it shows, for each call site and allocator, the time in the allocator's
-/// functions, the part of the time over the budget (--budget) that is due to this call site, and
-/// the number of slow calls (--slow).
+/// A call site is a line of the program that calls the allocator. Some functions allocate for their
+/// callers: those of the standard libraries, xmalloc and similar ones. If a call passes through
+/// them, the call site is the line that called them.
 ///
-/// Some functions allocate for their callers: those of the standard libraries, xmalloc and similar
-/// ones. A call site is the innermost call outside such functions. Names of functions and lines are
-/// read from the object files and from debug files on this machine: /usr/lib/debug and the cache of
-/// debuginfod. Nothing is downloaded.
+/// The journal must have been recorded with --stacks. For each call site of a journal, the command
+/// shows the number of calls, the requested bytes, the bytes that are live at the peak of the
+/// program's memory, the bytes that are never freed, and the number of short-lived blocks.
+///
+/// The command also accepts the result folder of such a journal. For each call site and allocator
+/// it then shows the time in the allocator's functions, the call site's share of the time over the
+/// budget (--budget), and the number of slow calls (--slow).
+///
+/// Names of functions and lines are read from the object files and from debug files on this
+/// machine: /usr/lib/debug and the cache of debuginfod. Nothing is downloaded.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  keel record --stacks 16 -- ./game\n  \
                         keel blame game.journal.parquet\n  \
@@ -43,19 +46,20 @@ pub const SHORT_LIVED_US: u64 = 1000;
 pub struct Arguments {
     /// The journal or the result folder
     input: PathBuf,
-    /// Sort by this value [default: `bytes` for a journal; for results `over`, or `time` if no call
+    /// Sort by this value [default: `bytes` for a journal; `over` for results, or `time` if no call
     /// is over the budget]
     #[arg(long, value_name = "VALUE")]
     sort: Option<Value>,
-    /// What identifies a call site
+    /// Treat each line, each function or each module as one call site
     #[arg(long, value_name = "PLACE", default_value = "line")]
     by: By,
-    /// Number of calls that identify a call site: 2 also distinguishes its callers
+    /// The number of stack frames that distinguish call sites: 1 is the call site itself, 2 also
+    /// distinguishes its callers, and so on
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u8).range(1..))]
     depth: u8,
-    /// This function, or each function of this module, allocates for its callers, so the call site
-    /// is outside of it. This option may be given several times
+    /// Treat this function, or all functions of this module, as functions that allocate for their
+    /// callers. This option may be given several times
     #[arg(long, value_name = "NAME")]
     wrapper: Vec<String>,
     /// Show this many call sites
@@ -68,16 +72,17 @@ pub struct Arguments {
     /// allocators of -a, and charge each resident page to the live blocks in it or around it
     #[arg(long, value_name = "MOMENT", conflicts_with = "sort")]
     pinned: Option<When>,
-    /// With --pinned: add the values to this result folder of the same journal, for its page
+    /// With --pinned: add the values to this result folder of the same journal, so that its page
+    /// shows them
     #[arg(long, value_name = "RESULTS", requires = "pinned")]
     save: Option<PathBuf>,
-    /// For results: the allocator whose values are shown and sorted [default: sort by the first
-    /// one and show one column for each]. With --pinned: allocators, separated by commas
+    /// For results: show the values of this allocator [default: show a column for each allocator,
+    /// sorted by the first one]. With --pinned: the allocators, separated by commas
     /// [default: keel,glibc]
     #[arg(short, long)]
     allocator: Option<String>,
-    /// For results: the time in µs that the calls of one frame may take together. In a program
-    /// without frames, the time of one call
+    /// For results: the time in µs that all calls of one frame together may take. In a program
+    /// without frames, the time that one call may take
     #[arg(long, value_name = "US", default_value_t = BUDGET_US)]
     budget: f64,
     /// For results: a call that takes longer than this many µs is slow

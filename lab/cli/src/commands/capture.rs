@@ -9,12 +9,12 @@ use std::io::{BufRead as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Read allocation traces, printed by a program, from standard input and write them as a journal
+/// Convert the traces in a program's output to a journal
 ///
-/// The traces may have any form that `keel import` reads. One of them is the output of programs
-/// that use the Judy library, compiled with the macro TRACEMI, TRACEMI2 or TRACEJM. A line that is
-/// not part of a trace becomes a marker in the journal: `keel time` measures the time from one
-/// marker to the next. Such lines are also copied to standard output.
+/// The output is read from standard input. The traces in it may have any format that `keel import`
+/// reads, for example that of the Judy library, if it was compiled with the macro TRACEMI, TRACEMI2
+/// or TRACEJM. A line that is not part of a trace becomes a marker in the journal: `keel time`
+/// measures the time from one marker to the next. Such lines are also copied to standard output.
 ///
 /// If an allocation overlaps a live block, a message is printed to stderr and the exit code is 1.
 /// The journal is still complete.
@@ -24,8 +24,8 @@ use std::process::ExitCode;
 pub struct Arguments {
     /// The journal to write
     output: PathBuf,
-    /// The traces have this form [default: detected]
-    #[arg(long, value_name = "FORM", value_parser = super::import::form)]
+    /// The format of the traces [default: detected]
+    #[arg(long, value_name = "FORMAT", value_parser = super::import::form)]
     from: Option<Form>,
     /// The program's name, for the report
     #[arg(long, default_value = "", value_name = "NAME", hide_default_value = true)]

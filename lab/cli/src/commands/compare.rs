@@ -23,13 +23,14 @@ use tempfile::TempDir;
 ///
 /// Each run has its own process. In a round, each allocator runs once, in random order, so that a
 /// change in the machine's speed affects all allocators. At pace max each run is followed by a
-/// second one that does not time each call: it measures the throughput. Without -a and --allocator,
-/// the comparison includes every available allocator of the list of `keel allocators`, except
-/// keel-secure and rows with settings (keel-no-keeper, NAME-tuned). It always includes the null
-/// allocator, which does nothing: its times are the cost of measuring.
+/// second one that does not time each call: it measures the throughput.
 ///
-/// A long comparison can be divided into rounds that run separately, on one or several machines:
-/// `keel compare plan`, `run` and `merge`.
+/// Without -a and --allocator, the comparison includes all allocators that `keel allocators` lists,
+/// except keel-secure and rows with settings (keel-no-keeper, NAME-tuned). It always includes the
+/// null allocator, which does nothing: its times are the cost of measuring.
+///
+/// The rounds of a long comparison can run separately, on one or several machines: see `keel
+/// compare plan`, `run` and `merge`.
 ///
 /// The exit code is 2 if an allocator is unknown or cannot be used, 130 after Ctrl-C, and 1 if no
 /// allocator gave a result.
@@ -43,7 +44,7 @@ use tempfile::TempDir;
 pub struct Arguments {
     #[command(subcommand)]
     part: Option<rounds::Part>,
-    /// The journal, or a trace in a form that `keel import` reads
+    /// The journal, or a trace in a format that `keel import` reads
     #[arg(required = true)]
     journal: Option<PathBuf>,
     #[command(flatten)]
@@ -75,17 +76,17 @@ struct How {
     /// as well, under the name NAME-tuned (jemalloc-tuned). `keel allocators` lists these rows
     #[arg(long)]
     tuned: bool,
-    /// For each allocator that is a path: do not use LD_PRELOAD, but call the library's functions
-    /// with this prefix (mi_ calls mi_malloc)
+    /// For allocators given as paths: instead of LD_PRELOAD, call the library's functions with this
+    /// prefix (mi_ calls mi_malloc)
     #[arg(long, value_name = "PREFIX")]
     symbols: Option<String>,
     /// When operations are due: max (one after another without pause), 1x (the recorded times), 4x,
     /// 0.5x ..., or compressed (1x, but each pause of more than 1 ms is shortened to 1 ms)
     #[arg(short, long, default_value = "max")]
     pace: Pace,
-    /// Between two calls, read SIZE bytes of other memory, to evict caches as the program's work
-    /// does: evict=SIZE, with K, M or G. A thread stops when its next call is due. Needs a pace
-    /// other than max
+    /// evict=SIZE: between two calls, each thread reads SIZE bytes (with K, M or G) of other memory.
+    /// This evicts data from the caches, as the program's own work does. A thread stops reading
+    /// when its next call is due. Needs a pace other than max
     #[arg(long, value_name = "evict=SIZE", value_parser = evicted)]
     between: Option<u64>,
     /// The bytes to write into each new block: none, first-byte, page (a byte in each
@@ -95,9 +96,9 @@ struct How {
     /// Write into new blocks after the clock has stopped, not as a part of the call
     #[arg(long)]
     touch_untimed: bool,
-    /// The number of rounds. FEWEST..MOST: FEWEST rounds with all allocators, then more rounds, up
-    /// to MOST in total, with only those allocators whose p50 is not yet known to within 2 % or
-    /// whose p99.9 is not yet known to within 5 %. auto: 5..12
+    /// The number of rounds, or a range FEWEST..MOST. With a range, FEWEST rounds run with all
+    /// allocators. Then more rounds run, up to MOST in total, with those allocators whose results
+    /// are not yet precise (p50 to within 2 %, p99.9 to within 5 %). auto: 5..12
     /// [default: auto at pace max, else 1]
     #[arg(short, long, value_parser = runs)]
     runs: Option<Runs>,
@@ -105,7 +106,7 @@ struct How {
     /// programs) instead of repeating them
     #[arg(long)]
     no_repeat: bool,
-    /// Seed of the order of runs [default: the time; the results contain it]
+    /// The seed of the random order of runs [default: the time; the results contain the seed]
     #[arg(long)]
     seed: Option<u64>,
     /// Replay all operations on one thread, in the order of the journal
@@ -192,7 +193,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
         return rounds::run(part);
     }
     let Arguments { journal: Some(path), how, output, force, json, .. } = arguments else {
-        bail!("name a journal");
+        bail!("no journal is given: keel compare JOURNAL");
     };
     let layout = Layout::discover()?;
     let specs = specs(&how);

@@ -19,9 +19,9 @@ use std::process::ExitCode;
 /// is significant if the interval does not contain 1. Both folders need at least two runs of each
 /// allocator.
 ///
-/// Two folders of `keel bench --suite` can also be compared. For each workload it prints the ratio
-/// of the medians. A difference counts as clear if the ranges of the rounds do not overlap. It also
-/// prints geometric means of the ratios.
+/// The folders may also be those of `keel bench --suite`. For each workload the command then prints
+/// the ratio of the medians, and whether the difference is clear: the ranges of the rounds do not
+/// overlap. It also prints geometric means of the ratios.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  keel diff before.comparison after.comparison\n  \
                         keel diff --fail-above 5 before.comparison after.comparison")]

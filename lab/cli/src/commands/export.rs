@@ -17,8 +17,8 @@ use std::sync::LazyLock;
 /// Write a journal, or the results of a comparison, in a format of another tool
 ///
 /// A result folder becomes a table, histograms or a trace of the measured calls. A journal becomes
-/// a text trace that `keel import` reads again. A message on stderr gives the number of values that
-/// the form of the trace cannot express.
+/// a text trace that `keel import` reads again. If the format of the trace cannot express some
+/// values, a message on stderr states how many.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
                   keel export game.journal.parquet --to mtrace -o game.mtrace\n  \
@@ -130,8 +130,8 @@ impl StackForm {
             StackForm::Speedscope => "JSON for speedscope.app, with all values",
             StackForm::Pprof => "profile for pprof, with all values",
             StackForm::Firefox => {
-                "JSON for profiler.firefox.com, with frames and slow calls; each value is a thread \
-                 of its own"
+                "JSON for profiler.firefox.com, with frames and slow calls; each value is shown as \
+                 a separate thread"
             }
         }
     }

@@ -12,8 +12,8 @@ use std::time::Instant;
 
 /// Convert a trace of another tool into a journal
 ///
-/// The form of the trace is detected from its content, and so is its compression: none, zstd, gzip,
-/// LZ4, or a zip archive with one file. The forms:
+/// The format of the trace is detected from its content. So is its compression: none, zstd, gzip,
+/// LZ4, or a zip archive with one file. The formats:
 ///
 ///   doom3       a SIZE PTR THREAD NS, f PTR THREAD NS, c TOTAL PTR THREAD NS,
 ///               r SIZE OLDPTR NEWPTR THREAD NS, m ALIGN SIZE PTR THREAD NS; frees with
@@ -32,11 +32,11 @@ use std::time::Instant;
 ///   numbered    lines `Alloc(SIZE),` and `Free(N),`              (wee_alloc)
 ///   memray      binary capture files; with call stacks           (Python: memray 1.19, 1.20)
 ///
-/// If a form has no times, the journal has times that are 1 µs apart. They only show the order of
+/// If a format has no times, the journal has times that are 1 µs apart. They only show the order of
 /// the operations, and the journal's metadata states this.
 ///
-/// Keel's own files are detected as well: the FILE.partial that a killed `keel record` leaves, and
-/// the file that a program writes when it records itself through keel/recorder.h. With
+/// Keel's own files can be imported as well: the FILE.partial that a killed `keel record` leaves,
+/// and the file that a program writes when it records itself through keel/recorder.h. With
 /// --skip-module the input may also be a journal.
 ///
 /// Examples:
@@ -52,18 +52,18 @@ pub struct Arguments {
     /// The journal to write
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// A file of frame marks, a line `F NS` for each, plain or compressed with zstd. The times must
-    /// be from the clock of the trace
+    /// A file of frame marks: a line `F NS` for each mark. It may be compressed with zstd. The
+    /// times must be from the same clock as those of the trace
     #[arg(long, value_name = "FILE")]
     frames: Option<PathBuf>,
     /// Correct timestamps that are out of order, frees of unknown blocks, duplicate allocations and
     /// similar faults, and count them by kind
     #[arg(long)]
     repair: bool,
-    /// The input has this form [default: detected]
-    #[arg(long, value_name = "FORM", value_parser = form)]
+    /// The format of the input [default: detected]
+    #[arg(long, value_name = "FORMAT", value_parser = form)]
     from: Option<Form>,
-    /// If the trace contains several processes: the one to import
+    /// The process to import, if the trace contains several
     #[arg(long, value_name = "ID")]
     process: Option<u64>,
     /// Use this for an excerpt of a longer trace that has timestamps. The allocations with the
@@ -71,21 +71,21 @@ pub struct Arguments {
     /// replay allocates these blocks before its clock starts
     #[arg(long)]
     prologue: bool,
-    /// Accept at most this much text from one compressed input: bytes, or with K, M or G. The limit
-    /// for the file of --frames is 1/256 of it
+    /// The largest size of the unpacked text of a compressed input: bytes, or with K, M or G. For
+    /// the file of --frames, the limit is 1/256 of this size
     #[arg(long, value_name = "SIZE", default_value = "64G", value_parser = format::parse_size)]
     max_unpacked: u64,
-    /// Accept zstd windows of 2^LOG bytes, which the decoder keeps in memory. For files compressed
-    /// with `zstd --long=LOG`
+    /// The largest zstd window, 2^LOG bytes, which the decoder keeps in memory. Needed for files
+    /// that were compressed with `zstd --long=LOG`
     #[arg(long, value_name = "LOG", default_value_t = 27,
           value_parser = clap::value_parser!(u32).range(10..=31))]
     zstd_window: u32,
     /// The recorded program's name, for the report
     #[arg(long, default_value = "", value_name = "NAME", hide_default_value = true)]
     program: String,
-    /// Do not import operations that this module calls, nor later operations on the blocks that it
-    /// allocated. MODULE is the path of the module or the beginning of its file name. For a
-    /// journal, or for a recording through keel/recorder.h
+    /// Do not import calls from this module (a library or the program itself), nor later operations
+    /// on blocks that it allocated. MODULE is the path of the module or the beginning of its file
+    /// name. The input must be a journal, or a recording through keel/recorder.h
     #[arg(long, value_name = "MODULE")]
     skip_module: Vec<String>,
 }
@@ -134,7 +134,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
 /// The form with this name on the command line.
 pub fn form(name: &str) -> Result<Form, String> {
     let known = || Form::ALL.map(Form::name).join(", ");
-    Form::from_name(name).ok_or_else(|| format!("the forms are {}", known()))
+    Form::from_name(name).ok_or_else(|| format!("the formats are {}", known()))
 }
 
 fn report(summary: &Summary, journal: &Path, seconds: f64) -> Result<()> {

@@ -31,12 +31,12 @@ pub struct Arguments {
     /// Also record the processes that the program starts, each into its own journal
     #[arg(short, long)]
     follow_children: bool,
-    /// Folder for the memory that the program and the recorder share [default: /dev/shm, else
-    /// TMPDIR]
+    /// The folder of the files through which the program and keel exchange events
+    /// [default: /dev/shm, else TMPDIR]
     #[arg(long, value_name = "FOLDER")]
     spool: Option<PathBuf>,
-    /// Record the operations that the program reports through keel/recorder.h, and not its calls of
-    /// malloc
+    /// Record the operations that the program reports through keel/recorder.h, instead of its calls
+    /// of malloc
     #[arg(short, long)]
     embedded: bool,
     /// Record the innermost DEPTH stack frames of each operation (`keel blame` shows them).
@@ -45,9 +45,9 @@ pub struct Arguments {
     #[arg(long, value_name = "DEPTH", default_value_t = 0, hide_default_value = true,
           value_parser = clap::value_parser!(u32).range(0..=100))]
     stacks: u32,
-    /// Do not record operations that this module calls, nor later operations on the blocks that it
-    /// allocated. MODULE is the path of the module or the beginning of its file name
-    /// (libGLX_nvidia). This option may be given several times
+    /// Do not record calls from this module (a library or the program itself), nor later operations
+    /// on blocks that it allocated. MODULE is the path of the module or the beginning of its file
+    /// name (libGLX_nvidia). This option may be given several times
     #[arg(long, value_name = "MODULE")]
     skip_module: Vec<String>,
     /// Begin recording this many seconds after the program's start. The journal also contains the
@@ -63,8 +63,8 @@ pub struct Arguments {
     /// End the recording when a journal has about this size: bytes, or with K, M or G
     #[arg(long, value_name = "SIZE", value_parser = format::parse_size)]
     max_size: Option<u64>,
-    /// Print the progress every second. On a terminal this is the default, in one line that is
-    /// overwritten
+    /// Print a line with the progress every second. On a terminal, keel always shows the progress,
+    /// in one line that it overwrites
     #[arg(long)]
     progress: bool,
     /// Print only errors

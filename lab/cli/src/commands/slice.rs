@@ -8,11 +8,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Write a part of a journal as a journal of its own
+/// Write a part of a journal as a separate journal
 ///
-/// The part replays as it would within the whole journal: the blocks that are live at its start are
-/// allocated before the measurement begins, as for a recording made with `keel record --after`.
-/// Times begin at 0.
+/// A replay of the part gives the same results as this part of a replay of the whole journal: the
+/// blocks that are live at its start are allocated before the measurement begins, as for a
+/// recording made with `keel record --after`. The times in the new journal begin at 0.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
                   keel slice game.journal.parquet --from 60 --to 90 -o fight.journal.parquet\n  \
@@ -22,19 +22,19 @@ use std::process::ExitCode;
 pub struct Arguments {
     /// The journal
     journal: PathBuf,
-    /// Leave out what is before this time, in seconds since the start of the journal
+    /// Leave out the operations before this time, in seconds since the start of the journal
     #[arg(long, value_name = "SECONDS", value_parser = nanoseconds)]
     from: Option<u64>,
-    /// Leave out what is at this time or later
+    /// Leave out the operations at this time or later
     #[arg(long, value_name = "SECONDS", value_parser = nanoseconds)]
     to: Option<u64>,
-    /// Only the frames from FIRST to LAST, inclusive, numbered as in the report. Frame 0 is the
-    /// time before the first frame mark
+    /// Keep only the frames from FIRST to LAST, inclusive, numbered as in the report. Frame 0 is
+    /// the time before the first frame mark
     #[arg(long, value_name = "FIRST..LAST", value_parser = frames)]
     #[arg(conflicts_with_all = ["from", "to"])]
     frames: Option<(u64, u64)>,
-    /// Only these threads: their numbers or names, separated by commas. Operations of other threads
-    /// are kept if they concern a block that a selected thread allocates, resizes or frees
+    /// Keep only these threads: their numbers or names, separated by commas. Operations of other
+    /// threads are kept if they concern a block that a selected thread allocates, resizes or frees
     #[arg(long, value_name = "THREADS", value_delimiter = ',')]
     threads: Vec<String>,
     /// Write the whole journal as successive parts of this many operations each, or a few more. The

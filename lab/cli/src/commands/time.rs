@@ -19,8 +19,8 @@ use std::time::Duration;
 ///
 /// All operations run on one thread, in a new process for each run. If the journal has markers (see
 /// `keel capture`), time and memory are also shown at each marker. The clock is read only at
-/// markers and at the end, so the calls run without overhead. The time of the null allocator, which
-/// does nothing, is that of the loop itself.
+/// markers and at the end, so measuring does not slow the calls. The null allocator does nothing:
+/// its time is the time of the replay loop itself.
 ///
 /// To time individual calls, and to replay the threads of the program, use `keel compare`.
 #[derive(Args)]

@@ -16,10 +16,10 @@ use std::process::ExitCode;
 #[command(after_help = "Examples:\n  keel try -- ./game --level 3\n  \
                         keel try -a keel,glibc,mimalloc -r 3 -- sort big.txt")]
 pub struct Arguments {
-    /// Allocators, in the form of `keel compare --allocators`
+    /// The allocators to compare; see `keel compare --allocators`
     #[arg(short, long, default_value = "all")]
     allocators: String,
-    /// Pace of the replay, in the form of `keel compare --pace`
+    /// The pace of the replay; see `keel compare --pace`
     #[arg(short, long, default_value = "max")]
     pace: String,
     /// Runs of each allocator [default: that of `keel compare`]

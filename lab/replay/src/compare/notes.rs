@@ -14,9 +14,9 @@ fn of_eviction(comparison: &Comparison) -> Option<String> {
     let calls: u64 = comparison.journal.operations.values().sum();
     let share = 100.0 * most as f64 / (wanted as f64 * calls.max(1) as f64);
     Some(format!(
-        "Between two calls, each thread read up to {} of other memory, to evict caches, until the \
-         next call was due: in a run {} in all, {share:.0} % of what was possible. None of this is \
-         in a call's time.",
+        "Between two calls, each thread read up to {} of other memory, to evict data from the \
+         caches. It stopped when the next call was due. In a run, the threads read {} in total, \
+         {share:.0} % of the possible amount. This time is not part of the latencies.",
         keel_results::text::bytes(wanted as f64),
         keel_results::text::bytes(most as f64),
     ))
@@ -210,9 +210,9 @@ fn notes_on_interference(comparison: &Comparison, notes: &mut Vec<String>) {
     let discarded = results().flat_map(|result| &result.discarded).count();
     if discarded > 0 {
         notes.push(format!(
-            "Runs that the machine disturbed were repeated within their round, or with all runs of \
-             their round. Of each run or round and its repeats, the one that was disturbed least \
-             counts. {discarded} runs were discarded ({}).",
+            "Runs that the machine disturbed were repeated, alone or together with all runs of \
+             their round. Of a run and its repeats, only the least disturbed one counts. \
+             {discarded} runs were discarded ({}).",
             by_allocator(comparison, |result| result.discarded.len())
         ));
     }

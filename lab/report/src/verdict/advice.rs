@@ -358,8 +358,8 @@ impl Choice<'_> {
                 format!("{less} in the worst frame ({with} instead of {before} with {base})")
             }
             _ => format!(
-                "{less} in the slowest 1 % of the frames ({with} or more instead of \
-                 {before} with {base})"
+                "{less} in the slowest 1 % of the frames (at least {with}; with {base} at least \
+                 {before})"
             ),
         }
     }
@@ -439,12 +439,14 @@ impl Choice<'_> {
             _ => self.per_minute(saved).unwrap_or_else(|| duration(saved)),
         };
         let limit = match stake.operation {
-            FRAME => format!("; a gain matters from {} %", 100.0 * self.matters.frame),
+            FRAME => {
+                format!(" Savings of less than {} % do not matter.", 100.0 * self.matters.frame)
+            }
             _ if self.all.comparison.journal.duration_ns == 0 => String::new(),
-            _ => format!("; a gain matters from {} %", 100.0 * self.matters.program),
+            _ => format!(" Savings of less than {} % do not matter.", 100.0 * self.matters.program),
         };
         let (name, share) = (self.name(index), short_percent(saved / base));
-        format!("{name} has the lowest median: {share} less, which would save {time}{limit}.")
+        format!("{name} has the lowest median: {share} less, which would save {time}.{limit}")
     }
 
     /// The allocator with the least peak memory, if it has clearly less than the base. Allocators
@@ -486,7 +488,7 @@ impl Choice<'_> {
             let what = match (stake.operation, stake.figure) {
                 (FRAME, "mean") => "a frame spends {} in calls on average",
                 (FRAME, "worst") => "the worst frame spends {} in calls",
-                (FRAME, _) => "the slowest 1 % of the frames spend {} or more in calls",
+                (FRAME, _) => "the slowest 1 % of the frames spend at least {} in calls",
                 _ if self.all.comparison.journal.duration_ns == 0 => "all calls take {}",
                 _ => "allocation calls take {} per minute",
             };
@@ -535,7 +537,7 @@ impl Choice<'_> {
         );
         let most = unknown.values().max_by(|a, b| a.1.total_cmp(&b.1));
         let bound = most.map_or_else(String::new, |(stake, ns)| match stake.operation {
-            FRAME => format!("At best, a frame spends {} less in calls.", duration(*ns)),
+            FRAME => format!("At best, another allocator saves {} in a frame.", duration(*ns)),
             _ => {
                 let time = self.per_minute(*ns).unwrap_or_else(|| duration(*ns));
                 format!("At best, another allocator saves {time}.")

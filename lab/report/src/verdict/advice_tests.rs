@@ -74,7 +74,7 @@ fn a_saving_that_matters_is_named_with_its_price() {
          minute (0.51 % of the recorded time), for 12 MiB (12 %) more peak memory."
     );
     assert_eq!(found.grade, "The choice of allocator matters for this program.");
-    assert_eq!(found.more, "No call took more than 1 ms, interruptions left out.");
+    assert_eq!(found.more, "No call took more than 1 ms (interrupted calls are not counted).");
 }
 
 #[test]
@@ -165,8 +165,8 @@ fn calls_above_a_millisecond_are_counted_without_interruptions() {
         with_long(result("other", &SLOW, MIB), 9, 1),
     ];
     let found = advise(field, 10);
-    let counts = "Calls above 1 ms in a run, interruptions left out: 3 with keel, 7 with glibc, 9 \
-                  with the others.";
+    let counts = "Calls of more than 1 ms in a run: 3 with keel, 7 with glibc, 9 with the others \
+                  (interrupted calls are not counted).";
     assert!(found.more.ends_with(counts), "{found:?}");
 }
 
@@ -175,7 +175,8 @@ fn own_threads_are_a_price() {
     let mut field = vec![result("glibc", &SLOW, MIB), result("keel", &FAST, MIB)];
     field[1].runs.iter_mut().for_each(|run| run.background_cpu_ns = 20_000_000);
     let found = advise(field, 10);
-    let price = "Threads of its own use 20 ms of processor time in a run; it saves 51 ms in calls.";
+    let price =
+        "Its own threads use 20 ms of processor time in a run, and it saves 51 ms in calls.";
     assert!(found.more.contains(price), "{found:?}");
 }
 
@@ -192,9 +193,9 @@ fn a_saving_without_effect_on_the_program_does_not_matter() {
     assert_eq!(
         found.more,
         "keel has the lowest median: 50 % less, which would save 306 µs per minute (less than \
-         0.01 % of the recorded time); a gain matters from 0.1 %. If memory matters, use keel: it \
-         runs with 10 MiB (10 %) less peak memory. No call took more than 1 ms, interruptions left \
-         out."
+         0.01 % of the recorded time). Savings of less than 0.1 % do not matter. If memory \
+         matters, use keel: it runs with 10 MiB (10 %) less peak memory. No call took more than 1 \
+         ms (interrupted calls are not counted)."
     );
 }
 

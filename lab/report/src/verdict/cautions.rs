@@ -40,7 +40,7 @@ pub fn cautions(
     cautions
 }
 
-/// A figure that is mostly the cost of measuring.
+/// A figure that depends mostly on the measurement and the machine.
 fn floor_caution(criterion: &Criterion) -> Option<String> {
     let (floor, best) = (criterion.floor?, criterion.rows.first()?.1);
     if criterion.unit != "ns" || floor.median < best.median * 0.5 {
@@ -49,8 +49,9 @@ fn floor_caution(criterion: &Criterion) -> Option<String> {
     let (title, floor) = (&criterion.title, words::duration(floor.median));
     let best = words::duration(best.median);
     Some(format!(
-        "{title} is mostly the cost of measuring: it is {floor} with the null allocator, which \
-         does nothing, and {best} with the allocator that has the lowest value."
+        "{title} depends mostly on the measurement and the machine, and less on the allocator: it \
+         is {floor} with the null allocator, which does nothing, and {best} with the allocator \
+         that has the lowest value."
     ))
 }
 

@@ -25,8 +25,7 @@ pub struct Hitch {
     pub title: String,
     /// Continues the title: the operation, the allocator, the time, the thread.
     pub sentence: String,
-    /// What was recorded about it, and whose doing it is: `Cause: 2 page faults (the
-    /// allocator's doing).`
+    /// What was recorded about it: `Cause: 2 page faults.`
     pub cause: String,
     /// The attribution with its reason, a sentence.
     pub verdict: String,
@@ -119,15 +118,16 @@ fn choose<'a>(comparison: &'a Comparison, words: &SlowCalls) -> Vec<Chosen<'a>> 
                 title: title.to_owned(),
                 call,
                 slower: format!(
-                    "This is of the median runs; of all runs, the worst {what} took {} ({name}).",
+                    "Only calls of the median runs are shown. In all runs, the worst {what} took \
+                     {} ({name}).",
                     duration(ns)
                 ),
             },
         }
     };
     let beside = |call: &Call<'_>| match words.verdict(call.outlier).attribution {
-        Attribution::System => "Longer, but not caused by an allocator",
-        _ => "Longer, but of uncertain cause",
+        Attribution::System => "A longer call, not caused by an allocator",
+        _ => "A longer call, of uncertain cause",
     };
     let own = |call: &Call<'_>| words.verdict(call.outlier).attribution == Attribution::Allocator;
     let Some(worst) = slowest(true, &|_| true) else { return Vec::new() };
@@ -188,24 +188,18 @@ fn describe(
         attribution: Some(verdict.attribution),
         title: format!("{title}: {}", duration(call.ns)),
         sentence: format!("in {name}{size} with {}, at {at}{frame}{thread}.", call.name),
-        cause: cause_and_doing(words.cause(call.outlier), verdict.attribution),
+        cause: cause_sentence(words.cause(call.outlier), verdict.attribution),
         verdict: verdict.sentence.clone(),
         others: String::new(),
         other_runs: String::new(),
     }
 }
 
-/// `Cause: 2 page faults (the allocator's doing).`
-fn cause_and_doing(cause: &str, attribution: Attribution) -> String {
-    let doing = match attribution {
-        Attribution::Allocator => "the allocator's doing",
-        Attribution::System => "the operating system's doing",
-        Attribution::Unknown => "it is not known whose doing",
-    };
+/// `Cause: 2 page faults.`
+fn cause_sentence(cause: &str, attribution: Attribution) -> String {
     match (cause == OWN_WORK, attribution) {
-        (true, Attribution::Allocator) => format!("Cause: {cause}."),
-        (true, _) => format!("Cause: none was recorded ({doing})."),
-        _ => format!("Cause: {cause} ({doing})."),
+        (false, _) | (true, Attribution::Allocator) => format!("Cause: {cause}."),
+        (true, _) => "Cause: none was recorded.".to_owned(),
     }
 }
 
@@ -276,17 +270,18 @@ mod tests {
             [
                 [
                     "Worst hitch",
-                    "This is of the median runs; of all runs, the worst hitch caused by an \
-                     allocator took 50 ns (keel)."
+                    "Only calls of the median runs are shown. In all runs, the worst hitch caused \
+                     by an allocator took 50 ns (keel)."
                 ],
                 [
-                    "Longer, but not caused by an allocator",
-                    "This is of the median runs; of all runs, the worst call took 90 ns (keel)."
+                    "A longer call, not caused by an allocator",
+                    "Only calls of the median runs are shown. In all runs, the worst call took 90 \
+                     ns (keel)."
                 ]
             ]
         );
         let found = titles(&comparison([[30, 50], [40, 60], [10, 20]]));
         assert_eq!(found[0], ["Worst hitch", ""]);
-        assert_eq!(found[1], ["Longer, but not caused by an allocator", ""]);
+        assert_eq!(found[1], ["A longer call, not caused by an allocator", ""]);
     }
 }

@@ -40,7 +40,7 @@ pub fn background(one: &AllocatorFigures, saved: f64) -> String {
         return String::new();
     }
     format!(
-        "Threads of its own use {} of processor time in a run; it saves {} in calls.",
+        "Its own threads use {} of processor time in a run, and it saves {} in calls.",
         duration(used),
         duration(saved)
     )
@@ -64,7 +64,7 @@ pub fn calls_above(allocators: &[AllocatorFigures], base: usize, advised: usize)
     if named.len() + others.len() > 1
         && of(base).unwrap_or(0) + own + others.iter().sum::<u64>() == 0
     {
-        return "No call took more than 1 ms, interruptions left out.".to_owned();
+        return "No call took more than 1 ms (interrupted calls are not counted).".to_owned();
     }
     match others.as_slice() {
         [] => {}
@@ -73,5 +73,8 @@ pub fn calls_above(allocators: &[AllocatorFigures], base: usize, advised: usize)
         }
         [same, ..] => named.push(format!("{} with the others", count(*same))),
     }
-    format!("Calls above 1 ms in a run, interruptions left out: {}.", named.join(", "))
+    format!(
+        "Calls of more than 1 ms in a run: {} (interrupted calls are not counted).",
+        named.join(", ")
+    )
 }

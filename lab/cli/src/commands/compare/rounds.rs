@@ -35,7 +35,8 @@ pub enum Part {
 ///
 /// Writes a folder for `keel compare run`. The options are those of `keel compare`, with two
 /// exceptions: --runs is a fixed number of rounds (5 if absent), and --raw=median saves the calls
-/// of round 0. Paths of libraries are those on the machines that run rounds.
+/// of round 0. If an allocator is given as a path, the library must have this path on all machines
+/// that run rounds.
 #[derive(Args)]
 pub struct PlanArguments {
     /// The journal; each machine that runs rounds needs it
@@ -49,9 +50,9 @@ pub struct PlanArguments {
 
 /// Run rounds of a plan that are not complete yet
 ///
-/// All runs of a round take place on one machine: in each round, each allocator runs once.
-/// Different rounds may run on different machines that share the folder, started by a scheduler for
-/// example. A round that Ctrl-C stops is discarded; the same command then continues with it.
+/// In a round, each allocator runs once, all on one machine. Different rounds may run on different
+/// machines that share the folder. A scheduler, for example, can start them. If Ctrl-C stops a
+/// round, that round is discarded, and the same command starts it again.
 #[derive(Args)]
 pub struct RunArguments {
     /// The folder of the plan
@@ -59,8 +60,8 @@ pub struct RunArguments {
     /// The rounds to run, from 0, separated by commas [default: all that are not complete]
     #[arg(long, value_delimiter = ',', value_name = "K")]
     round: Vec<u32>,
-    /// The path of the journal on this machine, if it differs from that on the machine of `keel
-    /// compare plan`
+    /// The path of the journal on this machine, if it is not the one that was given to
+    /// `keel compare plan`
     #[arg(long)]
     journal: Option<PathBuf>,
 }

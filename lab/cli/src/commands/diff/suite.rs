@@ -29,7 +29,7 @@ pub fn run(before: &Path, after: &Path, limit: Option<f64>, as_json: bool) -> Re
     let (before, after) = (Suite::load(before)?, Suite::load(after)?);
     let changes = changes(&before, &after);
     if changes.is_empty() {
-        bail!("the two suites have no workload with figures on the same allocator in common");
+        bail!("no workload has results on the same allocator in both suites");
     }
     if as_json {
         let entries = changes.iter().map(|one| {

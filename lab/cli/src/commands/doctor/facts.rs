@@ -150,8 +150,8 @@ fn clock(player: &Player) -> Finding {
     );
     let cost = match player.text("stores_ns").split_once(' ') {
         Some((one, many)) => format!(
-            "{cost}; a latency does not contain stores that reach the cache after the call: {one} \
-             ns for one line that is in no cache, {many} ns for 16"
+            "{cost}; a store can reach the cache after its call, and this time is not part of the \
+             latency: {one} ns for one line that is in no cache, {many} ns for 16 such lines"
         ),
         None => cost,
     };
