@@ -29,9 +29,10 @@
 //         |- large: its slices are released, or the heap keeps them for its next large block;
 //         |  jumbo (a mapping): cached or unmapped; guarded: made inaccessible, now or later
 //         `- no owner. If p is NULL: do nothing. If p is in memory of Keel that is not in use:
-//            panic. If p is any other address (a foreign block): print a warning
+//            panic. If p is any other address (a foreign block): count it and ignore it
 //
-// No function here sets errno: NULL is the only sign of failure.
+// docs/reference/glossary.md defines the terms. No function here sets errno: NULL is the only sign
+// of failure.
 #ifndef KEEL_ALLOCATOR_ALLOC_ALLOC_H
 #define KEEL_ALLOCATOR_ALLOC_ALLOC_H
 
@@ -126,7 +127,7 @@ KEEL_INLINE struct block* alloc_from_current(struct heap* heap, unsigned size_cl
     heap->bin_zero[size_class] = 0;
     bin_take_first(heap, size_class, block);
     atomic_bump(&heap->counts[HEAP_REFILLS], 1);
-    uint32_t taken = use->used - before; // in the secure flavour less than the list
+    uint32_t taken = use->used - before; // secure flavour: may be less than `length`
     atomic_bump(&heap->given[size_class], taken);
     refill_weigh(heap, page, taken);
     return block;
@@ -161,8 +162,8 @@ KEEL_INLINE void* alloc_from_bin_zeroed(size_t size) {
 // to 8 bytes if size <= 8.
 KEEL_NOINLINE void* alloc_slow(size_t size);
 void* alloc_zeroed(size_t size);
-// Like alloc_slow, for the new block of a realloc. A large block is placed so that it can grow:
-// below 4 MiB with free slices behind it, from 4 MiB on as a mapping.
+// Like alloc_slow, for the new block of a realloc. A large block is placed so that it can grow: a
+// block of less than 4 MiB has free slices behind it, and a larger one is a mapping.
 void* alloc_movable(size_t size);
 
 // `alignment` is a power of two.

@@ -88,14 +88,14 @@ KEEL_API KEEL_API_ALLOCATES(1, 2) void* kl_mallocn(size_t count, size_t size) KE
  *
  * The function tries these ways in turn:
  *
- *   - If the new size is between half of the block's usable size and its usable size, the block
- *     stays in place.
+ *   - If the new size is at most the block's usable size and at least half of it, the block stays
+ *     in place.
  *   - If the block has more than 64 KiB and the memory after it is free, the block grows in place.
  *   - If the block has 4 MiB or more, Linux 5.7 and later move it without copying its content.
  *   - Otherwise the content is copied to a new block. The cost is linear in the smaller size.
  *
- * For blocks in an arena (keel/arena.h) or in a heap from kl_heap_new, only the first and the last
- * way are possible. */
+ * For blocks in an arena (keel/arena.h) or in a heap from kl_heap_new, the function tries only the
+ * first and the last of these ways. */
 KEEL_API KEEL_API_RESIZES(2) void* kl_realloc(void* block, size_t size) KEEL_NOEXCEPT;
 
 /* The same as kl_realloc(block, count * size). If the product overflows, the call fails with ENOMEM
@@ -220,8 +220,8 @@ KEEL_API KEEL_API_RESIZES(4, 5) void* kl_aligned_recalloc_at(void* block, size_t
 
 /* --- Aligned at an offset --------------------------------------------------------------------- */
 
-/* Allocate a block for which the address block + offset is a multiple of the alignment. A program
- * can, for example, align the data that follows a header of `offset` bytes. kl_aligned_alloc_at
+/* Allocate a block such that block + offset is a multiple of the alignment. A program can, for
+ * example, align the data that follows a header of `offset` bytes. kl_aligned_alloc_at
  * allocates `size` bytes. kl_aligned_calloc_at allocates count * size bytes, all zero.
  * kl_aligned_realloc_at resizes a block, and the new block has the same property. These blocks are
  * freed and resized like other blocks.
@@ -275,8 +275,8 @@ KEEL_API size_t kl_check_all(void) KEEL_NOEXCEPT;
  * program that calls unshare(CLONE_NEWUSER) or setns, or that changes its user or capabilities,
  * must do so before it calls this function. After a fork, the child has no keeper.
  *
- * A program does not need to call this function. Keel also starts the keeper automatically, in a
- * child after a fork, too. KEEL_KEEPER determines when:
+ * A program does not need to call this function, because Keel also starts the keeper automatically
+ * (and again in a child after a fork). KEEL_KEEPER determines when:
  *
  *   - auto (default): when a second thread allocates, or when the memory that Keel uses has grown
  *     by 3 MiB since the start of the process (in a child: since the fork);

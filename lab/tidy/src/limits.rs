@@ -1,4 +1,4 @@
-//! Lengths of files, widths of lines, trailing space.
+//! Lengths of files, sizes of the checkout, widths of lines, trailing space.
 
 use crate::{Findings, tree};
 use anyhow::{Context as _, Result};
@@ -22,6 +22,38 @@ pub fn lengths(root: &Path, files: &[PathBuf]) -> Result<Findings> {
         }
     }
     Ok(findings)
+}
+
+/// The most bytes of all tracked files in a folder, or of a file.
+const MOST_BYTES: [(&str, u64); 2] = [("", 10_000_000), ("bench/runs", 3_000_000)];
+/// Documents that must stay short, with their most lines.
+const SHORT: [(&str, usize); 2] = [("README.md", 150), ("CHANGELOG.md", 40)];
+
+/// Folders with too many bytes, and documents that are too long.
+pub fn sizes(root: &Path, files: &[PathBuf]) -> Result<Findings> {
+    let mut findings = Findings::new();
+    let mut sized = Vec::new();
+    for file in files {
+        let status = root.join(file).metadata().with_context(|| file.display().to_string())?;
+        sized.push((file.as_path(), status.len()));
+    }
+    for (folder, most) in MOST_BYTES {
+        findings.extend(check_bytes(folder, most, &sized));
+    }
+    for (file, most) in SHORT {
+        let count = read(root, Path::new(file))?.lines().count();
+        if count > most {
+            findings.push(format!("{file}: {count} lines, more than {most}: move a part of it"));
+        }
+    }
+    Ok(findings)
+}
+
+fn check_bytes(folder: &str, most: u64, files: &[(&Path, u64)]) -> Option<String> {
+    let inside = files.iter().filter(|(file, _)| file.starts_with(folder));
+    let bytes: u64 = inside.map(|(_, bytes)| bytes).sum();
+    let name = if folder.is_empty() { "the checkout" } else { folder };
+    (bytes > most).then(|| format!("{name}: {bytes} bytes, more than {most}"))
 }
 
 /// Folders whose lines may be wide: archives, and scripts that hold programs in other languages.
@@ -85,6 +117,7 @@ fn check_formatters(root: &Path) -> Result<Findings> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
     use super::*;
 
     #[test]
@@ -94,6 +127,14 @@ mod tests {
         assert_eq!(check("int a; \n"), vec!["a.c:1: space at the end of the line"]);
         assert_eq!(check(&"x".repeat(101)), vec!["a.c:1: 101 columns, more than 100"]);
         assert!(check(&format!("// https://{}", "x".repeat(101))).is_empty());
+    }
+
+    #[test]
+    fn folders_with_too_many_bytes_are_found() {
+        let files = [(Path::new("a/b"), 7), (Path::new("c"), 4), (Path::new("ab"), 1)];
+        assert_eq!(check_bytes("a", 7, &files), None);
+        assert_eq!(check_bytes("a", 6, &files).unwrap(), "a: 7 bytes, more than 6");
+        assert_eq!(check_bytes("", 11, &files).unwrap(), "the checkout: 12 bytes, more than 11");
     }
 
     #[test]

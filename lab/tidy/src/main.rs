@@ -45,7 +45,7 @@ struct Check {
     run: fn(&Repository) -> Result<Findings>,
 }
 
-const CHECKS: [Check; 11] = [
+const CHECKS: [Check; 12] = [
     Check { name: "layers", enforced: true, run: |it| Ok(it.layers.unnamed(&it.files)) },
     Check {
         name: "includes",
@@ -56,6 +56,7 @@ const CHECKS: [Check; 11] = [
     Check { name: "crates", enforced: true, run: |it| crates::check(&it.root, &it.layers) },
     Check { name: "modules", enforced: true, run: |it| modules::check(&it.root, &it.files) },
     Check { name: "lengths", enforced: true, run: |it| limits::lengths(&it.root, &it.files) },
+    Check { name: "sizes", enforced: true, run: |it| limits::sizes(&it.root, &it.files) },
     Check { name: "functions", enforced: true, run: |it| functions::check(&it.root, &it.files) },
     Check { name: "columns", enforced: true, run: |it| limits::columns(&it.root, &it.files) },
     Check { name: "drawings", enforced: true, run: |it| drawings::check(&it.root, &it.files) },

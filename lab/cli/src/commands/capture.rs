@@ -9,7 +9,7 @@ use std::io::{BufRead as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Convert the traces in a program's output to a journal
+/// Convert the traces in a program's output into a journal
 ///
 /// The output is read from standard input. The traces in it may have any format that `keel import`
 /// reads, for example that of the Judy library, if it was compiled with the macro TRACEMI, TRACEMI2

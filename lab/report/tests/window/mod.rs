@@ -16,6 +16,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// The quality of WebP pictures. The checkout contains 20 of them, so they must be small; text and
+/// lines stay sharp.
+const WEBP_QUALITY: u32 = 50;
+
 /// Installed before the scripts of the page: collects errors and warnings in `window.problems`.
 const WATCH_ERRORS: &str = "window.problems = [];addEventListener('error', (e) => \
     problems.push(String(e.message)));addEventListener('unhandledrejection', (e) => \
@@ -294,7 +298,7 @@ impl Window {
     fn capture(&self, name: &str, clip: Option<Page::Viewport>, beyond: bool) {
         std::fs::create_dir_all(&self.screenshots).unwrap();
         let (format, quality) = match name.ends_with(".webp") {
-            true => (Page::CaptureScreenshotFormatOption::Webp, Some(80)),
+            true => (Page::CaptureScreenshotFormatOption::Webp, Some(WEBP_QUALITY)),
             false => (Page::CaptureScreenshotFormatOption::Png, None),
         };
         let image = self

@@ -66,7 +66,7 @@ pub struct RunArguments {
     journal: Option<PathBuf>,
 }
 
-/// Merge the complete rounds of a plan to one result folder
+/// Merge the complete rounds of a plan into one result folder
 #[derive(Args)]
 pub struct MergeArguments {
     /// The folder of the plan
