@@ -358,8 +358,8 @@ impl Choice<'_> {
                 format!("{less} in the worst frame ({with} instead of {before} with {base})")
             }
             _ => format!(
-                "{less} in the slowest 1 % of the frames (at least {with}; with {base} at least \
-                 {before})"
+                "{less} in the slowest 1 % of the frames (p99: {with} instead of {before} with \
+                 {base})"
             ),
         }
     }
@@ -488,7 +488,7 @@ impl Choice<'_> {
             let what = match (stake.operation, stake.figure) {
                 (FRAME, "mean") => "a frame spends {} in calls on average",
                 (FRAME, "worst") => "the worst frame spends {} in calls",
-                (FRAME, _) => "the slowest 1 % of the frames spend at least {} in calls",
+                (FRAME, _) => "the p99 of the time that a frame spends in calls is {}",
                 _ if self.all.comparison.journal.duration_ns == 0 => "all calls take {}",
                 _ => "allocation calls take {} per minute",
             };

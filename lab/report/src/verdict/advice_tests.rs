@@ -294,8 +294,8 @@ fn allocators_that_are_worse_by_what_matters_are_named() {
     let grade = "The choice of allocator hardly matters for this program, unless you take a slow \
                  one (lock and worse).";
     assert_eq!(found.grade, grade);
-    let range = "Avoid lock and worse: the slowest 1 % of the frames spend 400 µs to 900 µs or \
-                 more in calls (glibc: 100 µs).";
+    let range = "Avoid lock and worse: the p99 of the time that a frame spends in calls is 400 µs \
+                 to 900 µs (glibc: 100 µs).";
     assert!(found.more.contains(range), "{found:?}");
 }
 
@@ -312,8 +312,8 @@ fn frames_are_judged_first() {
     };
     assert_eq!(
         advice(2000),
-        "Use keel: 75 % less time in allocation calls in the slowest 1 % of the frames (500 µs or \
-         more instead of 2.00 ms with glibc), with about the same peak memory."
+        "Use keel: 75 % less time in allocation calls in the slowest 1 % of the frames (p99: 500 \
+         µs instead of 2.00 ms with glibc), with about the same peak memory."
     );
     assert_eq!(
         advice(200),

@@ -229,7 +229,7 @@ fn the_floor_does_not_compete_but_is_reported() {
         "{:?}",
         verdict.cautions
     );
-    assert!(verdict.cautions[1].starts_with("Time in all calls is mostly the cost"));
+    assert!(verdict.cautions[1].starts_with("Time in all calls depends mostly on the measurement"));
     assert!(verdict.cautions[2].contains("one call took 2.00 ms"), "{:?}", verdict.cautions);
 }
 
