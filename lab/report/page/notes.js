@@ -50,9 +50,9 @@ const setUpNotes = () => {
   );
   putText(
     "causes-note",
-    "The calls above p99.9 in each allocator's median run, by what was observed during the " +
-      "call. The limit is the p99.9 of malloc for a malloc call, the p99.9 of free for a free " +
-      "call, and so on.",
+    "The calls above p99.9 in each allocator's median run, grouped by what was observed during " +
+      "the call. The limit is the p99.9 of malloc for a malloc call, the p99.9 of free for a " +
+      "free call, and so on.",
   );
   putText(
     "table-note",

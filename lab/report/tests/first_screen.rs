@@ -214,7 +214,10 @@ fn table_at_a_glance_fits_a_phone_and_a_tap_shows_the_other_figures() {
     window.wait_until_drawn();
     let all = text(&window, "#glance thead th");
     let first = headings(&window);
-    assert_eq!(first, ["allocator", "malloc p99.9", "Calls of a frame, worst", "Peak memory"]);
+    assert_eq!(
+        first,
+        ["allocator", "malloc p99.9", "Time in calls per frame, worst", "Peak memory"]
+    );
     // The length of an allocator's name with settings.
     let lengthen = "document.querySelector('#glance tbody .name').lastChild.textContent = \
         'keel:KEEL_KEEPER=on,KEEL_X=1'";

@@ -84,9 +84,9 @@ struct How {
     /// 0.5x ..., or compressed (1x, but each pause of more than 1 ms is shortened to 1 ms)
     #[arg(short, long, default_value = "max")]
     pace: Pace,
-    /// evict=SIZE: between two calls, each thread reads SIZE bytes (with K, M or G) of other memory.
-    /// This evicts data from the caches, as the program's own work does. A thread stops reading
-    /// when its next call is due. Needs a pace other than max
+    /// evict=SIZE: between two calls, each thread reads SIZE bytes (with K, M or G) of other
+    /// memory. This evicts data from the caches, as the program's own work does. A thread stops
+    /// reading when its next call is due. Needs a pace other than max
     #[arg(long, value_name = "evict=SIZE", value_parser = evicted)]
     between: Option<u64>,
     /// The bytes to write into each new block: none, first-byte, page (a byte in each

@@ -148,6 +148,6 @@ fn uninterrupted(
     let each = format!("{which}{without}");
     [
         new("time", "Time in all calls", all, &time),
-        new("frame", &format!("Calls of a frame, {name}"), each, &frame),
+        new("frame", &format!("Time in calls per frame, {name}"), each, &frame),
     ]
 }

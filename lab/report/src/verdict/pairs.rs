@@ -65,9 +65,9 @@ pub const PAIR_PHRASES: PairPhrases = PairPhrases {
         The other {same}, including those marked \u{201c}possibly lower\u{201d}, show no \
         significant difference. \u{201c}Lower\u{201d}: significant after correction for the number \
         of allocators. \u{201c}Possibly lower\u{201d}: significant only without this correction. \
-        The 95 % interval of a ratio is not corrected for the number of allocators. Under the \
-        allocators' names are the medians of their runs. The ratio is the geometric mean of the \
-        ratios within each round; it can differ from the ratio of the medians. With many metrics, \
+        The 95 % interval of a ratio is not corrected for the number of allocators. The columns \
+        {a} and {b} show the medians of the runs. The ratio is the geometric mean of the ratios \
+        within each round; it can differ from the ratio of the medians. With many metrics, \
         a few differences can appear by chance.",
     few: " These are only {rounds} rounds. Compare again with --runs 5 or more before you decide.",
 };
