@@ -97,7 +97,7 @@ static void realloc_unknown(const void* address) {
         panic(FAULT_FREE_NOT_ALLOCATED, address);
 }
 
-#define GROWN_TIMES_MAX 4u // after so many copies, a block doubles
+#define GROWN_TIMES_MAX 4u // after this many copies, a block doubles
 // Smaller blocks always get a quarter: there are often many of them, and a copy takes little time.
 #define GROWN_BYTES_MIN ((size_t)4096)
 

@@ -10,14 +10,15 @@
 //         | ~mask ^ thread << 42                  free; `thread` freed it (0: not known)
 //   link  = next ^ mask                           in a free block; 0 in a live one
 //
-// free verifies that the block is live, and malloc that it is free. Therefore a second free, a free
-// of any address that is not a live block, and a write over the end of a block are found at that
-// free, and a write to a free block's link or state at the latest when malloc returns the block. An
-// attacker who has not read a state or a link guesses a state with a probability of 2^-41.
+// free verifies that the block is live. Therefore these errors are found at the free: a second
+// free, a free of any address that is not a live block, and a write over the end of a block. malloc
+// verifies that the block is free. Therefore a write to the link or the state of a free block is
+// found at the latest when malloc returns the block. An attacker who has not read a state or a link
+// guesses a state with a probability of 2^-41.
 //
-// Either word reveals the key to who knows its address. Therefore no block that malloc returns has
-// such a word among its bytes: malloc removes the link, and the end of a page the words of all its
-// blocks. Those of large blocks are removed too (large.h).
+// The key can be computed from a state or a link and its address. Therefore no block that malloc
+// returns contains such a word: malloc removes the link, and when a page ends, the words of all its
+// blocks are removed. Those of large blocks are removed, too (large.h).
 #ifndef KEEL_ALLOCATOR_PAGE_BLOCK_GUARD_H
 #define KEEL_ALLOCATOR_PAGE_BLOCK_GUARD_H
 

@@ -108,8 +108,8 @@ static inline struct window* window_next(unsigned set, unsigned* number) {
     }
 }
 
-// Takes write access from the dummy of the page map, which is all zero for ever: a program that
-// locks its memory does not get it populated.
+// Makes the dummy of the page map read-only. It is always zero, so it needs no memory of its own:
+// if a program locks its memory, the system does not populate it.
 void windows_prepare(void);
 
 // The window of `address`, made if there is none; the metadata of the part that contains the

@@ -20,7 +20,7 @@ const BOUND: f64 = 1400.0;
 const TEXT: &str = "KEEL_TEST_COUNTED_TEXT";
 const NAME: &str = "a_line_costs_few_instructions";
 
-/// So many lines of two threads: of blocks of most sizes some live long, and most of them do not.
+/// A trace of `lines` lines and two threads. Some blocks live long; most do not.
 fn text(lines: usize) -> String {
     let (mut text, mut live, mut random) = (String::new(), Vec::new(), 1_u64);
     for line in 0..lines as u64 {
@@ -41,7 +41,7 @@ fn text(lines: usize) -> String {
     text
 }
 
-/// Instructions of the import of so many lines.
+/// Instructions of the import of `lines` lines.
 fn counted(lines: usize, folder: &Path) -> u64 {
     let path = folder.join("text");
     std::fs::write(&path, text(lines)).unwrap();

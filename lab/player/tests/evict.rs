@@ -12,7 +12,7 @@ use support::{Bench, Story, allocator, library, mallocs};
 const CALLS: u64 = 5000;
 const EVICTED: u64 = 1 << 20;
 
-/// `CALLS` mallocs, so many ns apart.
+/// `CALLS` mallocs, one every `apart_ns`.
 fn story(apart_ns: u64) -> Story {
     let mut story = mallocs(CALLS, 16);
     for (event, index) in story.source.events.iter_mut().zip(0..) {

@@ -74,8 +74,8 @@ extern "C" fn keel_test_counted(part: &Part<'_>) {
     unsafe { perform::<Monotonic>(*part) }
 }
 
-/// Performs the first thread's part of a plan of so many threads, of which the others have nothing
-/// to do but a malloc at the end.
+/// Performs the first thread's part of a plan of `threads` threads. The other threads have only one
+/// malloc, at the end.
 fn perform_first(threads: u32) {
     let mut story = Story::default();
     let mut held = std::collections::VecDeque::new();

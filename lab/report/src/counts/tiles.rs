@@ -40,7 +40,7 @@ impl LatencyScale {
         LatencyScale { short, ticks_per_ns }
     }
 
-    /// The row of a call of so many ticks, in `0..LATENCY_ROWS`.
+    /// The row of a call that took `ticks`, in `0..LATENCY_ROWS`.
     #[inline]
     pub fn row(&self, ticks: u32) -> u16 {
         match self.short.get(ticks as usize) {
@@ -189,7 +189,7 @@ impl Tiles {
         self.cells.len()
     }
 
-    /// Number of non-empty cells after so many calls of [`Tiles::halve`], without calling it.
+    /// The number of non-empty cells after this many calls of [`Tiles::halve`], without calling it.
     pub fn cells_after(&self, halvings: u32) -> usize {
         let mut cells = 0;
         let mut rest = self.rows.as_slice();

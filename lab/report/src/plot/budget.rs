@@ -50,7 +50,7 @@ impl Slices {
         slices.max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((0.0, 0.0))
     }
 
-    /// The worst in each of so many columns. Each covers its duration, at least one column.
+    /// The worst in each of `columns` columns. Each covers its duration, at least one column.
     fn worst_of_columns(&self, columns: usize, span: f64) -> Vec<f64> {
         let mut worst = vec![0.0f64; columns];
         let column = |time: f64| (time / span * columns as f64).max(0.0) as usize;

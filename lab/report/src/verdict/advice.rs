@@ -48,11 +48,11 @@ pub struct Advice {
 /// What an allocator gains over the base in one figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Gain {
-    /// So many ns, which matter.
+    /// Saves this many ns, which matter.
     Saves(f64),
     /// Nothing that matters.
     Nothing,
-    /// The runs vary too much for a conclusion; it may save so many ns.
+    /// The runs vary too much for a conclusion; it may save this many ns.
     Unknown(f64),
 }
 

@@ -25,7 +25,7 @@ fn result(name: &str, times: &[u64], peak: u64) -> AllocatorResult {
     AllocatorResult { name: name.into(), runs, ..AllocatorResult::default() }
 }
 
-/// The same with so many frames, which spend these times in calls.
+/// The same with `frames` frames, which spend these times in calls.
 fn with_frames(mut result: AllocatorResult, frames: u64, ns: &[u64]) -> AllocatorResult {
     for (run, ns) in result.runs.iter_mut().zip(ns) {
         let mut sums = FrameSums::default();

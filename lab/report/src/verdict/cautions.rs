@@ -72,8 +72,8 @@ fn worst_caution(allocators: &[AllocatorFigures], operation: &str) -> Option<Str
 }
 
 /// The share of interrupted calls in the tail, and the verdict on the tail without them. A slow
-/// call is preempted more often than a fast one, so this stands beside the verdict and does not
-/// replace it.
+/// call is preempted more often than a fast one, so this is shown in addition to the verdict and
+/// does not replace it.
 fn interrupted_caution(
     comparison: &Comparison,
     calm: Option<&Comparison>,
