@@ -59,9 +59,8 @@ typedef enum kl_option {
     kl_option_foreign_free = 18,
     /* The maximum number of bytes that Keel holds, see kl_limit; 0: no limit. Default 0 */
     kl_option_limit = 19,
-    /* 1: the secure flavour fills freed blocks of up to 64 KiB with zeros, and ends the process if
-     * it finds another byte when it reuses them. Only the environment can set this option. Default
-     * 0 */
+    /* 1: the secure flavour fills freed blocks of up to 4 MiB with zeros, and ends the process if
+     * it later finds another byte in them. Only the environment can set this option. Default 0 */
     kl_option_zero_on_free = 20,
     /* Guarded sampling, only in the plain flavour: on average one allocation in this many is placed
      * beside memory that cannot be accessed. Then an access beyond the end of the block, before its
