@@ -23,9 +23,10 @@
  *   - Cost: O(1), a bounded amount of work. Zeroing and copying are linear in the size.
  *     docs/concepts/latency-contract.md states each bound and the exceptions.
  *
- * A live block is one that has been allocated and not yet freed. A program must not free or resize
- * anything else. Keel detects some of these errors, and then ends the process with a message on
- * stderr. docs/reference/faults.md lists the errors that Keel detects and those that it does not.
+ * A live block is one that has been allocated and not yet freed. A program may free and resize only
+ * live blocks and NULL. Keel detects some violations of this rule, and then ends the process with a
+ * message on stderr. docs/reference/faults.md lists the errors that Keel detects and those that it
+ * does not.
  */
 #ifndef KEEL_KEEL_H
 #define KEEL_KEEL_H
@@ -221,10 +222,10 @@ KEEL_API KEEL_API_RESIZES(4, 5) void* kl_aligned_recalloc_at(void* block, size_t
 /* --- Aligned at an offset --------------------------------------------------------------------- */
 
 /* Allocate a block such that block + offset is a multiple of the alignment. A program can, for
- * example, align the data that follows a header of `offset` bytes. kl_aligned_alloc_at
- * allocates `size` bytes. kl_aligned_calloc_at allocates count * size bytes, all zero.
- * kl_aligned_realloc_at resizes a block, and the new block has the same property. These blocks are
- * freed and resized like other blocks.
+ * example, align the data that follows a header of `offset` bytes. kl_aligned_alloc_at allocates
+ * `size` bytes. kl_aligned_calloc_at allocates count * size bytes, all zero. kl_aligned_realloc_at
+ * resizes a block, and the new block has the same property. These blocks are freed and resized like
+ * other blocks.
  *
  * If the offset is a multiple of the alignment, the call is the same as with offset 0. With any
  * other offset, the call takes a lock, and the block needs up to alignment - 1 additional bytes.
@@ -316,12 +317,13 @@ KEEL_API void kl_thread_idle(void) KEEL_NOEXCEPT;
 
 /* Makes the calling thread a realtime thread. Use it for threads with deadlines, such as audio or
  * render threads. The thread gets a private reserve of up to `spare_bytes` bytes of warm memory.
- * `spare_bytes` is rounded up to a multiple of 64 KiB; above 2 MiB it has the effect of 2 MiB. The
- * keeper refills the reserve. From then on, the calls of malloc and free of this thread neither
- * return memory to the system, nor do maintenance for other heaps, nor wake the keeper. The thread
- * is a realtime thread until it passes 0 to this function or exits. Use it together with a running
- * keeper (kl_keeper_start). Without one, kl_thread_idle refills the reserve. Returns false if
- * there is no memory, or if the thread is exiting and no longer has a heap. */
+ * `spare_bytes` is rounded up to a multiple of 64 KiB; above 2 MiB it has the effect of 2 MiB.
+ *
+ * The thread is a realtime thread until it passes 0 to this function or exits. Until then, its
+ * calls of malloc and free neither return memory to the system, nor do maintenance for other heaps,
+ * nor wake the keeper. Use this function together with a running keeper (kl_keeper_start), which
+ * refills the reserve. Without a keeper, kl_thread_idle refills it. Returns false if there is no
+ * memory, or if the thread is exiting and no longer has a heap. */
 KEEL_API bool kl_thread_set_realtime(size_t spare_bytes) KEEL_NOEXCEPT;
 
 /* If `force` is true, the function returns all unused memory to the system, with two exceptions:
