@@ -78,6 +78,27 @@ bool os_process_is_copy(void) {
     return atomic_get((const atomic_word*)atomic_get(&mark.page)) == 0;
 }
 
+static atomic_state home; // the process that was recorded last
+
+void os_process_settle(void) {
+    atomic_set(&home, os_process_id());
+}
+
+bool os_process_is_guest(void) {
+    enum { KCMP_VM_NUMBER = 1 }; // KCMP_VM; <linux/kcmp.h> names it
+    uint32_t self = os_process_id();
+    uint32_t recorded = atomic_get(&home);
+    if (self == recorded || recorded == 0) return false;
+    int saved = errno;
+    long order = syscall(SYS_kcmp, self, recorded, KCMP_VM_NUMBER, 0, 0);
+    bool other_ended = order == -1 && errno == ESRCH;
+    errno = saved;
+    // If the system does not tell, it is taken for a guest.
+    bool is_guest = order == 0 || (order == -1 && !other_ended);
+    if (!is_guest) os_process_settle();
+    return is_guest;
+}
+
 char* const* os_environment(void) {
     return getauxval(AT_SECURE) != 0 ? NULL : environ;
 }

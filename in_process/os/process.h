@@ -19,6 +19,12 @@ void os_process_unmark(void);
 // True in such a copy, until os_process_unmark. Always false before Linux 4.14, which cannot mark.
 bool os_process_is_copy(void);
 
+// Records the calling process as the one that the memory belongs to.
+void os_process_settle(void);
+// True in a child that uses the memory of another process, as that of vfork does. In a copy of the
+// process it records the copy. System calls.
+bool os_process_is_guest(void);
+
 // NAME=VALUE list of the process, or NULL when it must not be trusted (set-user-id programs).
 char* const* os_environment(void);
 

@@ -155,6 +155,30 @@ TEST(a_copy_of_the_process_gets_a_keeper_of_its_own) {
     check_child(__FILE__, __LINE__, child);
 }
 
+static int grows_as_guest(void* unused) {
+    (void)unused;
+    static void* blocks[16 * KIB];
+    for (unsigned i = 0; i < 16 * KIB; i++) blocks[i] = kl_malloc(1000);
+    for (unsigned i = 0; i < 16 * KIB; i++) kl_free(blocks[i]);
+    return 0;
+}
+
+// A child that uses this process's memory (like one of vfork) needs as much memory as gets a
+// process a keeper. It must be able to end, and this process gets a keeper of its own later. Its
+// first function returns, so that only its thread ends, and not its process.
+TEST(a_child_in_the_same_memory_starts_no_keeper) {
+    static char stack[256 * KIB] __attribute__((aligned(16)));
+    pid_t child =
+        clone(grows_as_guest, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, NULL);
+    CHECK(child > 0);
+    int result = 0;
+    for (int waited = 0; waited < 20000 && waitpid(child, &result, WNOHANG) == 0; waited += 10)
+        sleep_ms(10);
+    CHECK(waitpid(child, &result, WNOHANG) < 0 && result == 0);
+    CHECK_EQUAL(threads(NULL), 1);
+    (void)keeper_of(16u * MIB);
+}
+
 TEST(forks_in_succession_start_few_keepers) {
     (void)keeper_of(16u * MIB);
     for (int i = 0; i < 200; i++) {

@@ -184,6 +184,10 @@ void os_confined_forget(void) {}
 bool os_confined_is_orphan(void) {
     return false;
 }
+void os_process_settle(void) {}
+bool os_process_is_guest(void) {
+    return false;
+}
 void os_process_mark(void) {}
 void os_process_unmark(void) {}
 bool os_process_is_copy(void) {

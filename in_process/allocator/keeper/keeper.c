@@ -405,10 +405,21 @@ static bool thread_start(bool confined) {
     return os_thread_start(keeper_main);
 }
 
+// Until the first keeper has read the control group, little stays warm: a process can fill a small
+// group before that thread runs. True: this was the first start.
+static bool guess_cap(void) {
+    static atomic_state guessed;
+    if (atomic_swap(&guessed, 1) != 0) return false;
+    reserve_set_cap(reserve_held_slices() + CAP_GUESS_SLICES);
+    return true;
+}
+
 // False: no keeper runs.
 static bool start(bool confined) {
     uint32_t expected = STATE_OFF;
     if (os_lock_holds_all) return false; // in the child, keeper_forget would forget it
+    // A child of vfork would take the keeper with it when it ends, or could not end because of it.
+    if (atomic_get(&state) == STATE_OFF && os_process_is_guest()) return false;
     if (confined && os_confined_exists()) return false; // the last one is about to end
     if (!atomic_try_state(&state, &expected, STATE_RUNNING)) return expected == STATE_RUNNING;
     keeper.taken_before = run_narrow_taken();
@@ -504,6 +515,7 @@ bool keeper_thread_set_realtime(size_t spare_bytes) {
 }
 
 void keeper_forget(void) {
+    os_process_settle();
     os_process_unmark();
     atomic_set(&state, STATE_OFF);
     uint64_t taken = heaps_taken();
