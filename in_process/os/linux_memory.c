@@ -178,9 +178,14 @@ void* os_find_place(size_t bytes) {
 }
 
 bool os_discard(void* start, size_t bytes) {
+    enum { DONTNEED_LOCKED = 24 }; // MADV_DONTNEED_LOCKED, Linux 5.18
     int saved = errno;
     int result = madvise(start, bytes, MADV_DONTNEED);
     count_call(EVENT_PURGE);
+    if (result != 0 && errno == EINVAL) { // the program has locked a part of it in memory
+        result = madvise(start, bytes, DONTNEED_LOCKED);
+        count_call(EVENT_PURGE);
+    }
     errno = saved;
     return result == 0;
 }

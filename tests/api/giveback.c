@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { THREADS = 100, CLASSES = 24, CLASS_BYTES = 64 * KIB, TIMEOUT_MS = 20000 };
 
@@ -132,4 +133,23 @@ TEST(memory_between_blocks_that_stay_goes_back) {
     }
     CHECK(resident_bytes() > before + 100 * MIB);
     expect_at_most(before + BLOCKS / STAYS * BYTES * 9 / 8 + 12 * MIB);
+}
+
+// The system does not discard locked pages by the usual call. A program that frees memory without
+// unlocking it must not prevent that other memory goes back.
+TEST(locked_blocks_go_back) {
+    enum { BLOCKS = 100000, LOCKED = 20, DONTNEED_LOCKED = 24 };
+    void* probe = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (madvise(probe, 4096, DONTNEED_LOCKED) != 0) SKIP("before Linux 5.18");
+    static void* blocks[BLOCKS];
+    for (size_t i = 0; i < BLOCKS; i++) {
+        CHECK((blocks[i] = kl_malloc(1000)) != NULL);
+        memset(blocks[i], 1, 1000);
+    }
+    for (size_t i = 0; i < BLOCKS; i += BLOCKS / LOCKED) {
+        if (mlock(blocks[i], 1000) != 0) SKIP("memory cannot be locked: no privilege");
+    }
+    CHECK(mlock(blocks[BLOCKS - 1], 1000) == 0);
+    for (size_t i = 0; i < BLOCKS; i++) kl_free(blocks[i]);
+    expect_at_most(24 * MIB);
 }
