@@ -80,6 +80,23 @@ TEST(a_limited_address_space_is_filled) {
     CHECK(kl_malloc(1000) == NULL && kl_malloc(10 * MIB) == NULL);
 }
 
+// Address space that small blocks have used serves a large block, for which no mapping is left.
+TEST(a_large_block_is_found_where_small_ones_were) {
+    enum { BLOCKS = 200000 };
+    static void* blocks[BLOCKS];
+    limit_address_space(GIB / 8);
+    unsigned count = 0;
+    while (count < BLOCKS && (blocks[count] = kl_malloc(1000)) != NULL) count++;
+    CHECK(count > 50000 && count < BLOCKS);
+    for (unsigned i = 0; i < count; i++) kl_free(blocks[i]);
+    kl_collect(true); // warm slices are found in any case
+    for (size_t size = 5 * MIB; size <= 20 * MIB; size *= 2) {
+        void* block = kl_malloc(size);
+        CHECK_WITH(block != NULL, "%zu bytes", size);
+        kl_free(block);
+    }
+}
+
 // The large address space takes several windows.
 TEST(a_limit_of_several_windows_is_filled) {
     limit_address_space(9 * GIB);

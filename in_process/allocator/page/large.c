@@ -80,11 +80,12 @@ struct large large_allocate(size_t bytes, size_t alignment) {
         if (block.start != NULL) return block;
     }
     bool too_wide = alignment_slices > 1 && slices + alignment_slices - 1 > SUPERBLOCK_SLICES;
-    if (bytes >= LARGE_MOVABLE_BYTES || too_wide) return large_jumbo(bytes, alignment);
-    if (!KEEL_SECURE && fresh_is_expected(bytes)) { // mappings are not kept in quarantine
-        // Where the system refuses a mapping, there may still be slices.
+    bool movable = bytes >= LARGE_MOVABLE_BYTES;
+    // In the secure flavour mappings are not kept in quarantine.
+    if (movable || too_wide || (!KEEL_SECURE && fresh_is_expected(bytes))) {
         struct large block = large_jumbo(bytes, alignment);
-        if (block.start != NULL) return block;
+        // Where the system refuses a mapping, there may still be slices.
+        if (block.start != NULL || too_wide || slices > RUN_SLICES_MAX) return block;
     }
     struct run run = alignment_slices > 1
                          ? run_allocate_aligned((unsigned)slices, (unsigned)alignment_slices)
