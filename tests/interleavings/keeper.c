@@ -57,6 +57,16 @@ size_t reserve_populate(unsigned slices_max) {
     (void)atomic_add(&warm_slices, slices_max);
     return slices_max;
 }
+void reserve_set_cap(size_t slices) {
+    (void)slices;
+}
+size_t reserve_held_slices(void) {
+    return 0;
+}
+bool reserve_cap_admits(size_t slices) {
+    (void)slices;
+    return true;
+}
 bool headroom_admits(size_t bytes) {
     (void)bytes;
     return true;

@@ -1,4 +1,6 @@
 #include "allocator/keeper/headroom.h"
+#include "allocator/slices/page_map.h"
+#include "allocator/slices/reserve.h"
 #include "os/machine.h"
 #include "os/process.h"
 
@@ -18,14 +20,23 @@ void headroom_begin(void) {
     headroom.paused_until_ms = 0;
 }
 
+// What Keel holds, and the headroom less a quarter: other memory of the process grows, too.
+static void set_cap(size_t held, uint64_t left) {
+    uint64_t kept = left / 4 < HEADROOM_KEPT ? left / 4 : HEADROOM_KEPT;
+    bool limited = left != UINT64_MAX;
+    reserve_set_cap(limited ? held + (left - kept) / SLICE_BYTES : SIZE_MAX);
+}
+
 static uint64_t headroom_left(uint64_t now_ms) {
     bool limited = !headroom.known || headroom.left != UINT64_MAX;
     bool old =
         !headroom.known || (!headroom.only_once && now_ms - headroom.read_ms >= HEADROOM_READ_MS);
     if (limited && old) {
+        size_t held = reserve_held_slices(); // before the reading: it may grow meanwhile
         headroom.left = os_memory_headroom();
         headroom.read_ms = now_ms;
         headroom.known = true;
+        set_cap(held, headroom.left);
     }
     return headroom.left;
 }

@@ -43,6 +43,7 @@
 #define IDLE_MS 128u            // a heap whose thread was not active for this time is idle
 #define IDLE_REFILLS 3u         // that an idle thread may make
 #define IDLE_REFILLS_BEHIND 16u // the same for a thread whose remote queue is not empty
+#define CAP_GUESS_SLICES 256u   // 16 MiB
 #define HUGE_FROM_SLICES 96u    // 6 MiB live: from here on units of 2 MiB are populated
 
 enum { STATE_OFF, STATE_RUNNING, STATE_REFUSED }; // after a refusal, no further attempt
@@ -168,12 +169,14 @@ static bool demand_update(uint32_t slept_us) {
 // Populates a unit of 2 MiB if so much is live that a surplus of that size does not matter.
 static size_t populate_admitted(size_t missing) {
     bool huge = run_live_slices() >= HUGE_FROM_SLICES;
+    huge &= reserve_cap_admits(HUGE_SLICES);
     if (huge && headroom_admits(HUGE_SLICES * SLICE_BYTES)) {
         size_t done = reserve_populate_huge();
         if (done > 0) return done;
     }
     unsigned slices = missing < POPULATE_SLICES ? (unsigned)missing : POPULATE_SLICES;
-    return headroom_admits(slices * SLICE_BYTES) ? reserve_populate(slices) : 0;
+    if (!reserve_cap_admits(slices) || !headroom_admits(slices * SLICE_BYTES)) return 0;
+    return reserve_populate(slices);
 }
 
 static size_t populate_some(size_t missing) {
@@ -430,7 +433,9 @@ static bool start(bool confined) {
     os_process_mark();
     guarded_set_wake(wake_for_guarded);
     reserve_set_keeper(true); // before the start: the thread may end at once
+    bool is_first = guess_cap();
     if (thread_start(confined)) return true;
+    if (is_first) reserve_set_cap(SIZE_MAX);
     reserve_set_keeper(false);
     if (confined) atomic_set(&confined_refused, 1);
     atomic_set_release(&state, confined ? STATE_OFF : STATE_REFUSED);

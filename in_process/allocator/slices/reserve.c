@@ -15,6 +15,7 @@
 #define SLACK_SLICES ((size_t)512) // 32 MiB
 #define IDLE_SLICES ((size_t)8) // 512 KiB
 #define STEP_UNMAP_BYTES ((size_t)1 << 20)
+#define STEP_CAP_BYTES ((size_t)16 << 20)
 #define STEP_LARGE_CALLS 32u // 80 MiB in runs of 4 MiB take 20
 
 static atomic_bits period_end_ms; // 0: no period has begun
@@ -25,6 +26,7 @@ static atomic_bits surplus;       // slices still to be discarded
 static atomic_bits target;        // the target: slices that are never surplus
 static atomic_state kept;
 static atomic_state preferred;
+static atomic_bits cap; // 0: none
 
 void reserve_set_keeper(bool by_keeper) {
     atomic_set(&kept, by_keeper);
@@ -55,11 +57,45 @@ static size_t recent_peak(void) {
     return now > before ? now : before;
 }
 
-void reserve_note(void) {
+static size_t warm_slices(void) {
+    return run_dirty_slices() + mapping_cache_bytes() / SLICE_BYTES;
+}
+
+static void record_peak(void) {
     size_t live = live_slices();
     if (live > atomic_get(&peak_now)) atomic_set(&peak_now, live);
     size_t dirty = run_dirty_slices();
     if (dirty < atomic_get(&period_lowest)) atomic_set(&period_lowest, dirty);
+}
+
+void reserve_set_cap(size_t slices) {
+    atomic_set(&cap, slices == SIZE_MAX ? 0 : slices > 0 ? slices : 1);
+}
+
+size_t reserve_held_slices(void) {
+    return live_slices() + warm_slices();
+}
+
+bool reserve_cap_admits(size_t slices) {
+    uint64_t most = atomic_get(&cap);
+    return KEEL_LIKELY(most == 0) || reserve_held_slices() + slices <= most;
+}
+
+static bool above_cap(void) {
+    return !reserve_cap_admits(0) && warm_slices() > CAP_WARM_SLICES;
+}
+
+static void return_warm(void) {
+    if (option_get(OPTION_RESET_DELAY) < 0) return; // the program keeps all
+    for (unsigned calls = 0; calls < CAP_CALLS && above_cap(); calls++) {
+        if (mapping_cache_age(UINT64_MAX, STEP_CAP_BYTES) > 0) continue;
+        if (reserve_discard(SUPERBLOCK_SLICES) == 0) return;
+    }
+}
+
+void reserve_note(void) {
+    record_peak();
+    if (KEEL_UNLIKELY(above_cap())) return_warm();
 }
 
 // A race between threads loses at most one record; the next period corrects that.
@@ -70,7 +106,7 @@ static void period_turn(void) {
     if (delay < 0) return;
     if (now < end && end <= now + (uint64_t)delay) return; // else the delay was shortened meanwhile
     if (!atomic_try_bits(&period_end_ms, &end, now + (uint64_t)delay)) return;
-    reserve_note();
+    record_peak();
     uint64_t lowest = atomic_get(&period_lowest);
     uint64_t target_now = atomic_get(&target);
     atomic_set(&surplus, end != 0 && lowest > target_now ? lowest - target_now : 0);
@@ -161,14 +197,15 @@ size_t reserve_populate_huge(void) {
 // Then cold memory was taken while the warm memory did not fit, and warm memory is discarded before
 // its purge delay is over.
 static bool above_limit(void) {
-    size_t warm = run_dirty_slices() + mapping_cache_bytes() / SLICE_BYTES;
+    size_t warm = warm_slices();
+    if (above_cap()) return true;
     if (warm <= SLACK_SLICES) return false;
     size_t peak = recent_peak();
     return live_slices() + warm > peak + peak / 2 + reserve_target() + SLACK_SLICES;
 }
 
 bool reserve_admits_warm(void) {
-    reserve_note();
+    record_peak();
     return !above_limit();
 }
 

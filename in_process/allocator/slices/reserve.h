@@ -31,12 +31,25 @@
 
 #define PURGE_QUANTUM_SLICES 1u
 
-// Called by slow paths that took slices: records the minimum of the dirty count.
+// Called by slow paths that took slices: records the minimum of the dirty count, and returns warm
+// memory if the control group has no room for it.
 void reserve_note(void);
 
 // Called by slow paths that released slices: discards one quantum if a surplus is due and no
 // keeper runs.
 void reserve_step(void);
+
+// The control group's limit leaves room for this many slices, live and warm together. While there
+// are more, and more than CAP_WARM_SLICES are warm, slow paths that take slices return warm memory,
+// with at most CAP_CALLS calls to the system each, even if a keeper runs; and freed large blocks do
+// not stay warm. SIZE_MAX: no limit.
+#define CAP_WARM_SLICES ((size_t)16) // 1 MiB
+#define CAP_CALLS 32u
+void reserve_set_cap(size_t slices);
+// True if `slices` more stay within it.
+bool reserve_cap_admits(size_t slices);
+// Slices live and warm now, in the mapping cache too.
+size_t reserve_held_slices(void);
 
 // True: slices are still to be discarded.
 bool reserve_has_surplus(void);

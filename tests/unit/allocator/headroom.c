@@ -3,6 +3,7 @@
 // can stop half-way, as it does when a group is at its limit.
 #include "allocator/keeper/headroom.h"
 #include "allocator/keeper/keeper.h"
+#include "allocator/slices/page_map.h"
 #include "allocator/slices/reserve.h"
 #include "allocator/slices/run.h"
 #include "base/counters.h"
@@ -18,6 +19,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define MIB ((uint64_t)1 << 20)
@@ -233,15 +235,59 @@ static bool stays_within_limit(void) {
     return false;
 }
 
+// ---- memory that stays warm ----
+
+// Allocates `bytes` in blocks of `size`, and frees them. False: more was held than the cap allows.
+static bool holds_cap(size_t bytes, size_t size, size_t cap) {
+    static void* blocks[300000];
+    bool within = true;
+    for (size_t i = 0; i < bytes / size; i++) {
+        CHECK((blocks[i] = kl_malloc(size)) != NULL);
+        within &= reserve_held_slices() <= cap + CAP_WARM_SLICES;
+    }
+    for (size_t i = 0; i < bytes / size; i++) kl_free(blocks[i]);
+    return within;
+}
+
+// 44 MiB of one kind of block, freed, and at once 44 MiB of another kind: what the first kind left
+// warm, slices or mappings, must go back before the second kind fills as much again. With a keeper,
+// which may be late, the threads do that.
+static void test_warm_memory_within_the_cap(void) {
+    size_t cap = reserve_held_slices() + 60 * MIB / SLICE_BYTES;
+    reserve_set_keeper(true);
+    reserve_set_cap(cap);
+    static const size_t sizes[] = {4 * MIB, 1000, 100000, 11 * MIB, 20000, 700000, 200};
+    for (unsigned i = 0; i < 14; i++) CHECK(holds_cap(44 * MIB, sizes[i % 7], cap));
+    reserve_set_cap(SIZE_MAX);
+    CHECK(reserve_cap_admits(SIZE_MAX / 2));
+    for (unsigned i = 0; i < 7; i++) (void)holds_cap(44 * MIB, sizes[i], cap);
+    CHECK(reserve_held_slices() > cap); // without it much stays warm
+    reserve_set_keeper(false);
+    reserve_discard_all();
+}
+
+// In a process of its own, whose heap the next tests do not get.
+static void in_child(void (*test)(void)) {
+    int result = 1;
+    pid_t child = fork();
+    if (child == 0) {
+        test();
+        _exit(0);
+    }
+    CHECK(child > 0 && waitpid(child, &result, 0) == child && result == 0);
+}
+
 static void test_keeper_near_a_limit(void) {
     file_bytes(V2 "/a/memory.current", 990 * MIB); // 10 MiB are left
     usleep(2 * HEADROOM_READ_MS * 1000);
     CHECK(stays_within_limit());
     for (unsigned i = 0; i < 100 && reserve_target() != 0; i++) usleep(50000);
     CHECK(reserve_target() == 0);
+    CHECK(!reserve_cap_admits(10 * MIB / SLICE_BYTES));
 
     file_bytes(V2 "/a/memory.current", 100 * MIB);
     CHECK(populates_again(populated()));
+    CHECK(reserve_cap_admits(800 * MIB / SLICE_BYTES));
 }
 
 // ---- a real control group, below the one that the process is in ----
@@ -316,6 +362,7 @@ int main(void) {
     kl_free(kl_malloc(100));
     test_readings();
     test_populate_stops();
+    in_child(test_warm_memory_within_the_cap);
     tree("0::/a\n");
     file_bytes(V2 "/a/memory.max", 1000 * MIB);
     file_bytes(V2 "/a/memory.current", 100 * MIB);
