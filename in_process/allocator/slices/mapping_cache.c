@@ -40,7 +40,8 @@ static struct mapping place_take(unsigned index) {
 static bool place_fill(unsigned index, struct mapping mapping, uint64_t put_ms) {
     uintptr_t expected = 0;
     (void)atomic_add(&mapping_cache_total, (int64_t)mapping.bytes);
-    if (!atomic_try_word(&places[index].start, &expected, (uintptr_t)mapping.start)) {
+    // Ordered, as index_set.h demands: a thread that removes the place looks at this word again.
+    if (!atomic_try_ordered(&places[index].start, &expected, (uintptr_t)mapping.start)) {
         (void)atomic_sub(&mapping_cache_total, (int64_t)mapping.bytes);
         return false;
     }

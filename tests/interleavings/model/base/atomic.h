@@ -50,6 +50,8 @@ typedef uint8_t atomic_small;
         done_;                                                                                     \
     })
 #define atomic_try_bits(p, e, d) VERB_TRY_(uint64_t, p, e, d, ORDERED, true, "try_bits")
+#define atomic_try_ordered(p, e, d)                                                                \
+    VERB_TRY_(__typeof__(*(e)), p, e, d, ORDERED, false, "try_ordered")
 #define atomic_try_word(p, e, d) VERB_TRY_(uintptr_t, p, e, d, ACQUIRE_RELEASE, false, "try_word")
 #define atomic_try_small(p, e, d) VERB_TRY_(uint8_t, p, e, d, ACQUIRE_RELEASE, false, "try_small")
 #define atomic_try_state(p, e, d) VERB_TRY_(uint32_t, p, e, d, ACQUIRE, false, "try_state")
