@@ -4,7 +4,7 @@
 #include "allocator/slices/window.h"
 #include "explore.h"
 
-static struct window* found[2];
+static struct window* found[3];
 static char* taken[2];
 
 static void find_one(void) {
@@ -15,6 +15,11 @@ static void find_one(void) {
 static void check_window(void) {
     EXPLORE_CHECK(found[0] != NULL && found[0] == found[1]);
     EXPLORE_CHECK(found[0] == window_find((void*)UINT64_C(0x210000000000)));
+}
+
+static void check_window_of_three(void) {
+    check_window();
+    EXPLORE_CHECK(found[2] == found[0]);
 }
 
 static void take_one(void) {
@@ -34,6 +39,15 @@ static const struct explore_scenario same_window = {
     .check = check_window,
     .preemptions = EXPLORE_ALL,
     .weak = 3,
+};
+static const struct explore_scenario same_window_of_three = {
+    .name = "windows, three threads create the same one",
+    .threads = 3,
+    .called = {"first", "second", "third"},
+    .run = {find_one, find_one, find_one},
+    .check = check_window_of_three,
+    .preemptions = EXPLORE_ALL,
+    .weak = 1,
 };
 static const struct explore_scenario first_superblock = {
     .name = "windows, two threads find no memory",
@@ -119,6 +133,9 @@ TEST(windows_grown) {
 }
 TEST(windows_same) {
     explore_holds(&same_window);
+}
+TEST(windows_same_of_three) {
+    explore_holds(&same_window_of_three);
 }
 TEST(windows_first_superblock) {
     explore_holds(&first_superblock);
