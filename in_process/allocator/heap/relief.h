@@ -32,7 +32,7 @@
 
 #include "allocator/heap/heap.h"
 
-// Units of work in one step: an examined page is 1, a page whose memory goes back to the system 16.
+// Units of work in one step: an examined page is 1, a page whose memory goes back to the system 32.
 #define RELIEF_STEP_MAX 64u
 
 // Relieves one heap that a thread holds, by one step. One caller at a time for each heap. `deep`:
