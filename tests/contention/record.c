@@ -15,7 +15,9 @@ struct line {
     _Atomic(uintptr_t) address; // of the line, divided by its size; 0: unused entry
     _Atomic(uint32_t) writer;   // number of the first thread + 1
     _Atomic(uint32_t) shared;   // 1: a second thread has written it
+    _Atomic(uint32_t) last;     // number of the thread that wrote last + 1
     _Atomic(uint64_t) writes;   // all
+    _Atomic(uint64_t) passes;   // those by another thread than the one before
 };
 
 static struct line* lines;
@@ -63,6 +65,15 @@ static void note(const void* p) {
     if (!atomic_compare_exchange_strong(&line->writer, &first, self) && first != self)
         atomic_store_explicit(&line->shared, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&line->writes, 1, memory_order_relaxed);
+    uint32_t before = atomic_exchange_explicit(&line->last, self, memory_order_relaxed);
+    if (before != 0 && before != self)
+        atomic_fetch_add_explicit(&line->passes, 1, memory_order_relaxed);
+}
+
+uint64_t record_passes(void) {
+    uint64_t total = 0;
+    for (size_t i = 0; i < LINES; i++) total += atomic_load(&lines[i].passes);
+    return total;
 }
 
 uint64_t record_shared_writes(record_visit visit) {

@@ -22,4 +22,7 @@ void record_stop(void);
 typedef void (*record_visit)(const void* line, uint64_t writes);
 uint64_t record_shared_writes(record_visit visit);
 
+// The number of writes by another thread than the one that wrote the line before.
+uint64_t record_passes(void);
+
 #endif

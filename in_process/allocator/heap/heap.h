@@ -108,6 +108,7 @@ struct heap {
     struct slow_path_times slow_paths;
 
     // --- Any thread, by atomic exchange or addition ---
+    KEEL_ALIGNED(KEEL_CACHE_LINE)
     atomic_word empty[HEAP_EMPTY_MAX]; // slices; any thread takes, only the owner puts
     atomic_word kept[HEAP_KEPT_MAX];   // runs, start + slices; likewise
     atomic_word
@@ -139,6 +140,11 @@ struct heap {
     struct heap* next_watched; // in that list
 };
 _Static_assert(KEEL_CACHE_LINE > PAGE_FLAGS, "heaps leave the low bits of an owner word free");
+// What other threads write often begins a cache line, and what the owner alone writes ends before.
+_Static_assert(offsetof(struct heap, remote_queue) % KEEL_CACHE_LINE == 0 &&
+                   offsetof(struct heap, slow_paths) < offsetof(struct heap, empty) &&
+                   offsetof(struct heap, empty) % KEEL_CACHE_LINE == 0,
+               "the owner's cache lines are its own");
 
 // The address of a user heap (alloc/user_heap.h) contains this bit, and the address of a thread's
 // heap does not. Therefore an owner word distinguishes the two kinds without an access to the heap.

@@ -47,6 +47,10 @@ struct remote_queue {
     KEEL_ALIGNED(KEEL_CACHE_LINE) atomic_word head; // page announced last; any thread
 };
 
+_Static_assert(offsetof(struct remote_queue, head) == KEEL_CACHE_LINE &&
+                   sizeof(struct remote_queue) == 2 * KEEL_CACHE_LINE,
+               "the consumer's cache line, and that of the other threads");
+
 // Linked blocks of one page. Word 0 of the last one is undefined.
 struct block_list {
     uintptr_t word; // first block | number of blocks << ADDRESS_BITS, as in page_remote

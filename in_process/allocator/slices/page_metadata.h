@@ -90,5 +90,8 @@ struct page_remote {
     struct page* kept_prev;
 };
 _Static_assert(sizeof(struct page_remote) == sizeof(struct page), "one index, three arrays");
+_Static_assert(offsetof(struct page, owner) == 0 && offsetof(struct page_use, next) == 0 &&
+                   offsetof(struct page_remote, list) == 0,
+               "each part of the metadata begins a cache line");
 
 #endif

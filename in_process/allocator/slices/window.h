@@ -68,6 +68,9 @@ struct window {
 };
 #define WINDOW_HEADER_BYTES ((size_t)65536)
 _Static_assert(sizeof(struct window) <= WINDOW_HEADER_BYTES, "header fits");
+_Static_assert(offsetof(struct window, superblocks) == 0 &&
+                   offsetof(struct window, sets) % KEEL_CACHE_LINE == 0,
+               "no superblock shares a cache line with a set");
 
 struct windows {
     atomic_word count;              // entries in use
