@@ -80,7 +80,7 @@ bool os_process_is_copy(void) {
 
 static atomic_state home; // the process that was recorded last
 
-void os_process_settle(void) {
+void os_process_record(void) {
     atomic_set(&home, os_process_id());
 }
 
@@ -93,9 +93,9 @@ bool os_process_is_guest(void) {
     long order = syscall(SYS_kcmp, self, recorded, KCMP_VM_NUMBER, 0, 0);
     bool other_ended = order == -1 && errno == ESRCH;
     errno = saved;
-    // If the system does not tell, it is taken for a guest.
+    // If the system does not answer, it counts as a guest.
     bool is_guest = order == 0 || (order == -1 && !other_ended);
-    if (!is_guest) os_process_settle();
+    if (!is_guest) os_process_record();
     return is_guest;
 }
 

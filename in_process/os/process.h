@@ -20,7 +20,7 @@ void os_process_unmark(void);
 bool os_process_is_copy(void);
 
 // Records the calling process as the one that the memory belongs to.
-void os_process_settle(void);
+void os_process_record(void);
 // True in a child that uses the memory of another process, as that of vfork does. In a copy of the
 // process it records the copy. System calls.
 bool os_process_is_guest(void);

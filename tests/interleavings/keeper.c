@@ -194,7 +194,7 @@ void os_confined_forget(void) {}
 bool os_confined_is_orphan(void) {
     return false;
 }
-void os_process_settle(void) {}
+void os_process_record(void) {}
 bool os_process_is_guest(void) {
     return false;
 }

@@ -63,7 +63,7 @@ QUICK = [
                    "keeper"])),
     ("work bounds", (["allocator_modules_counted"],
                      [("", "{build}/tests/unit/allocator/allocator_modules_counted")])),
-    ("interleavings", explored(["lock", "remote_queue", "windows"])),
+    ("interleavings", explored(["lock", "remote_queue", "windows", "mappings"])),
     ("contract", contract(["misuse", "aligned", "sizes", "contents", "large"])),
     ("api", api(["statistics", "arenas", "blocks", "heaps"])),
     ("api", (["api-address_space"], [("", "{build}/tests/api-address_space")])),
@@ -71,6 +71,8 @@ QUICK = [
     ("stress", (["stress"],
                 [(CHECKED, "{build}/tests/stress --seed 1 --threads 4 --operations 100000")])),
     ("contract", contract(["threads", "fork"])),
+    ("api", (["api-one_thread", "api-giveback"],
+             [("", "{build}/tests/api-one_thread"), ("", "{build}/tests/api-giveback")])),
     GUARDED,
 ]
 THOROUGH = [  # minutes each

@@ -10,6 +10,10 @@
 #                       `./configure`): its tests of malloc
 #     stress-ng         Debian's package: its stressors that allocate, with --verify
 #     redis=FOLDER      the source of redis, built with `make MALLOC=libc`: its tests
+#     git=FOLDER        the source of git, built with `make NO_GETTEXT=1`: its tests
+#     postgres=FOLDER   the source of PostgreSQL, configured and built (also src/test/regress): its
+#                       regression tests
+#     netsurf=FOLDER    the source of the browser NetSurf with its libraries: their tests
 #     python            Debian's package libpython3-testsuite: CPython's own tests, with
 #                       PYTHONMALLOC=malloc
 #
@@ -18,7 +22,7 @@
 # creates an executable PLACE/tests/NAME for each test, which takes no argument and exits with 0 if
 # the test passes, and with 77 or 32 if it cannot run here. Lines `verdict: TEXT` of its output are
 # part of the verdict; they may be in any order. Tests that cannot be built alone are listed in
-# PLACE/left-out.
+# PLACE/left-out. PLACE/seconds may contain the time limit of one test (default: 300).
 #
 # A test whose verdicts differ runs again, up to twice, because a busy machine exceeds time limits.
 # The differences that are known, with their reasons, are in differences.txt.
@@ -42,7 +46,7 @@ once() {
     shift 2
     rm -rf "$place"
     mkdir -p "$place/work"
-    (cd "$place/work" && TMPDIR=$place/work HOME=$place/work LC_ALL=C.UTF-8 timeout -k 10 300 \
+    (cd "$place/work" && TMPDIR=$place/work HOME=$place/work LC_ALL=C.UTF-8 timeout -k 10 "$seconds" \
         "$@" "$file" >"$place/out" 2>"$place/err" </dev/null)
     status=$?
     case $status in
@@ -106,6 +110,8 @@ for argument in "$@"; do
     fi
     [ ! -s "$scratch/$suite/left-out" ] ||
         echo "note $suite leaves out: $(paste -sd' ' "$scratch/$suite/left-out")"
+    seconds=300
+    [ ! -f "$scratch/$suite/seconds" ] || seconds=$(<"$scratch/$suite/seconds")
     ran=0
     for file in "$scratch/$suite/tests"/$only; do
         [ -x "$file" ] || continue

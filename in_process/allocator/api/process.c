@@ -97,7 +97,7 @@ void process_start(void) {
     if (!atomic_try_state(&process_started, &expected, 1)) return;
     KEEL_ASSERT(size_class_check());
     windows_prepare();
-    os_process_settle();
+    os_process_record();
     panic_set_output(message_panic);
     warn_set_output(message_warning);
     options_parse(os_environment(), report_refused);

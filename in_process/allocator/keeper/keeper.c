@@ -520,7 +520,7 @@ bool keeper_thread_set_realtime(size_t spare_bytes) {
 }
 
 void keeper_forget(void) {
-    os_process_settle();
+    os_process_record();
     os_process_unmark();
     atomic_set(&state, STATE_OFF);
     uint64_t taken = heaps_taken();
