@@ -33,7 +33,8 @@ PATH="$binaries:\$PATH" LD_LIBRARY_PATH="$libraries" ${user[*]} ./pg_regress \\
     >"\$results/shown" 2>&1
 status=\$?
 # Names and results, without times.
-sed -nE 's/^(test| +) +([a-z0-9_]+) +\.\.\. +(ok|FAILED|failed).*/verdict: \2 \3/p' "\$results/shown"
+sed -nE 's/^(test| +) +([a-z0-9_]+) +\.\.\. +(ok|FAILED|failed).*/verdict: \2 \3/p' \\
+    "\$results/shown"
 tail -n 5 "\$results/shown" >&2
 exit \$status
 TEST

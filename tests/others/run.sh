@@ -46,8 +46,8 @@ once() {
     shift 2
     rm -rf "$place"
     mkdir -p "$place/work"
-    (cd "$place/work" && TMPDIR=$place/work HOME=$place/work LC_ALL=C.UTF-8 timeout -k 10 "$seconds" \
-        "$@" "$file" >"$place/out" 2>"$place/err" </dev/null)
+    (cd "$place/work" && TMPDIR=$place/work HOME=$place/work LC_ALL=C.UTF-8 \
+        timeout -k 10 "$seconds" "$@" "$file" >"$place/out" 2>"$place/err" </dev/null)
     status=$?
     case $status in
         0) echo pass ;;
