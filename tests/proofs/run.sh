@@ -13,7 +13,7 @@ flags="-Itests/proofs -Iin_process -include $PWD/tests/proofs/builtins.h
 [ $# -gt 0 ] || set -- bits size_class
 failed=0
 for name in "$@"; do
-    log=$(timeout 600 frama-c -cpp-extra-args="${flags//$'\n'/ }" -machdep gcc_x86_64 -c11 \
+    log=$(timeout 1800 frama-c -cpp-extra-args="${flags//$'\n'/ }" -machdep gcc_x86_64 -c11 \
         -eva -eva-precision 3 -eva-slevel 20000 -warn-unsigned-overflow \
         -eva-msg-key=-initial-state,-final-states "tests/proofs/$name.c" 2>&1) || true
     if grep -q "100% of the logical properties reached have been proven" <<<"$log" &&
