@@ -1,10 +1,11 @@
 //! Fuzzes the importers: `fuzz [--seconds N] [--seed N] [TARGET...]`, `make fuzz`.
 //!
-//! A target is a form of text, `packed` for the archives around them, a file of an unfinished
-//! recording (`spool`, `rings`, `partial`), or a complete `journal` (left.rs). A form begins with
-//! the samples and with texts that `keel export` writes, and changes bytes, numbers, fields and
-//! lines. Inputs with a new behaviour of the importer (another fault, another kind of repair, other
-//! operations) are kept for further changes. For each input the following must hold:
+//! A target is a form of text, `packed` for the archives around them, `frames` for the file of
+//! `--frames`, a file of an unfinished recording (`spool`, `rings`, `partial`), or a complete
+//! `journal` (left.rs). A form begins with the samples and with texts that `keel export` writes, and
+//! changes bytes, numbers, fields and lines. Inputs with a new behaviour of the importer (another
+//! fault, another kind of repair, other operations) are kept for further changes. For each input the
+//! following must hold:
 //!
 //! - no panic, with and without `--repair`;
 //! - with `--repair`, only lines that cannot be read are faults;
@@ -19,7 +20,7 @@ mod left;
 
 use keel_export::{TraceForm, trace_events};
 use keel_import::{Error, Form, Options, import, parse};
-use keel_journal::{Event, Metadata, Rules};
+use keel_journal::{Event, Metadata, Reader, Rules};
 use left::Left;
 use rustc_hash::{FxHashSet, FxHasher};
 use std::hash::{Hash as _, Hasher as _};
@@ -48,7 +49,7 @@ fn main() -> Result<(), Failure> {
     }
     if targets.is_empty() {
         targets = Form::ALL.iter().map(|form| form.name().to_owned()).collect();
-        targets.push("packed".to_owned());
+        targets.extend(["packed".to_owned(), "frames".to_owned()]);
         targets.extend(Left::ALL.map(|(name, _)| name.to_owned()));
     }
     // Panics are caught and reported with their input; the default message is suppressed.
@@ -67,6 +68,7 @@ fn main() -> Result<(), Failure> {
 enum Target {
     Form(Form),
     Packed,
+    Frames,
     Left(Left),
 }
 
@@ -74,8 +76,12 @@ impl Target {
     fn named(name: &str) -> Option<Target> {
         let left =
             Left::ALL.iter().find(|(its, _)| *its == name).map(|(_, left)| Target::Left(*left));
-        let packed = (name == "packed").then_some(Target::Packed);
-        left.or(packed).or_else(|| Form::from_name(name).map(Target::Form))
+        let other = match name {
+            "packed" => Some(Target::Packed),
+            "frames" => Some(Target::Frames),
+            _ => None,
+        };
+        left.or(other).or_else(|| Form::from_name(name).map(Target::Form))
     }
 
     fn longest(self) -> usize {
@@ -151,6 +157,7 @@ impl Campaign {
         match self.target {
             Target::Form(form) => check_form(form, input),
             Target::Packed => self.check_packed(input),
+            Target::Frames => self.check_frames(input),
             Target::Left(left) => left.check(input, self.folder.path()),
         }
     }
@@ -166,6 +173,36 @@ impl Campaign {
             Err(error) => shape(&error.to_string()).hash(&mut hasher),
         }
         Ok(Outcome { behaviour: hasher.finish(), whole: result.is_ok() })
+    }
+
+    /// Imports a trace of two operations with the input as its file of frames.
+    fn check_frames(&self, input: &[u8]) -> Result<Outcome, String> {
+        let [trace, frames, output] =
+            ["trace", "frames", "output"].map(|name| self.folder.path().join(name));
+        std::fs::write(&trace, "a 8 10 0 5\nf 10 0 6\n").map_err(|error| error.to_string())?;
+        std::fs::write(&frames, input).map_err(|error| error.to_string())?;
+        let mut hasher = FxHasher::default();
+        let mut read = [false, true].map(|repair| {
+            let options = Options { repair, frames: Some(frames.clone()), ..Options::default() };
+            let times = import(std::slice::from_ref(&trace), &output, &options, &mut |_| {})
+                .map_err(|error| error.to_string())
+                .and_then(|_| Reader::open(&output).map_err(|error| error.to_string()))
+                .map(|reader| reader.metadata().frames.clone());
+            match &times {
+                Ok(times) => (times.len().min(5), times.last().map(|last| last.leading_zeros()))
+                    .hash(&mut hasher),
+                Err(error) => shape(error).hash(&mut hasher),
+            }
+            times
+        });
+        let [strict, repaired] = &mut read;
+        if strict.is_ok() && strict != repaired {
+            return Err("--repair changes frames that have no fault".to_owned());
+        }
+        if repaired.as_ref().is_ok_and(|times| !times.is_sorted()) {
+            return Err("the frames of the journal are not in order".to_owned());
+        }
+        Ok(Outcome { behaviour: hasher.finish(), whole: strict.is_ok() })
     }
 
     fn mutated(&mut self) -> Vec<u8> {
@@ -348,6 +385,10 @@ fn shape(message: &str) -> String {
 fn seeds(target: Target) -> Vec<Vec<u8>> {
     if let Target::Left(left) = target {
         return left.seeds();
+    }
+    let frames = ["F 0\nF 16666667\nF 33333334\n", "F 5\n\nF 5\nF 90\n"];
+    if target == Target::Frames {
+        return frames.map(|text| text.as_bytes().to_vec()).to_vec();
     }
     let mut seeds = Vec::new();
     let entries = std::fs::read_dir(SAMPLES).into_iter().flatten().filter_map(Result::ok);
