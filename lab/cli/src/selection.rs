@@ -21,7 +21,10 @@ pub fn chosen(layout: &Layout, specs: &[String]) -> Option<Vec<Allocator>> {
     };
     for allocator in &allocators {
         if let Some(reason) = &allocator.unavailable {
-            eprintln!("keel: {} cannot be used: {reason}", allocator.name);
+            eprintln!(
+                "keel: {} cannot be used: {reason}; `keel allocators` lists those that can",
+                allocator.name
+            );
             return None;
         }
     }

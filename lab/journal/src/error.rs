@@ -4,12 +4,24 @@
 use std::io;
 use std::path::PathBuf;
 
+/// What to do if a journal cannot be read.
+fn next_step(kind: io::ErrorKind) -> &'static str {
+    match kind {
+        io::ErrorKind::NotFound => {
+            "; check the path, or make a journal with `keel record` or `keel import`"
+        }
+        io::ErrorKind::IsADirectory => "; give a journal in it",
+        io::ErrorKind::PermissionDenied => "; ask its owner for access, or copy it",
+        _ => "",
+    }
+}
+
 /// An error of the [`crate::Writer`] or the [`crate::Reader`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The file cannot be opened or read.
-    #[error("cannot read {path}: {cause}")]
+    #[error("cannot read {path}: {cause}{}", next_step(cause.kind()))]
     Read {
         /// The file.
         path: PathBuf,

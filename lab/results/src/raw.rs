@@ -13,6 +13,7 @@ use parquet::arrow::ArrowWriter;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -55,7 +56,18 @@ pub enum RawError {
         /// The system's error.
         source: std::io::Error,
     },
-    /// The file is not a Parquet file, is truncated, or could not be written.
+    /// The file cannot be written, for example because the disk is full.
+    #[error(
+        "cannot write {}: {source}; free some disk space, or choose another place",
+        path.display()
+    )]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// The file is not a Parquet file, or is truncated.
     #[error("{}: {detail}; the file may be truncated: run `keel compare` again", path.display())]
     Parquet {
         /// The file.
@@ -354,7 +366,7 @@ impl TableWriter {
             columns.iter().map(|(name, kind)| Field::new(*name, kind.clone(), false)).collect();
         let schema = Arc::new(Schema::new(fields));
         let writer = ArrowWriter::try_new(file, schema.clone(), Some(properties()))
-            .map_err(|error| parquet_error(path, &error))?;
+            .map_err(|error| write_error(path, error))?;
         Ok(TableWriter { path: path.to_path_buf(), schema, writer, rows: 0 })
     }
 
@@ -362,13 +374,14 @@ impl TableWriter {
         let batch = RecordBatch::try_new(self.schema.clone(), columns)
             .map_err(|error| parquet_error(&self.path, &error))?;
         self.rows += batch.num_rows() as u64;
-        self.writer.write(&batch).map_err(|error| parquet_error(&self.path, &error))
+        self.writer.write(&batch).map_err(|error| write_error(&self.path, error))
     }
 
-    fn finish(self) -> Result<u64, RawError> {
-        let file = self.writer.into_inner().map_err(|error| parquet_error(&self.path, &error))?;
+    fn finish(mut self) -> Result<u64, RawError> {
+        self.writer.finish().map_err(|error| write_error(&self.path, error))?;
         // Now, so that the system does not write the rows back during a later timed run.
-        file.sync_data().map_err(|source| RawError::Io { path: self.path.clone(), source })?;
+        let synced = self.writer.inner().sync_data();
+        synced.map_err(|source| RawError::Write { path: self.path.clone(), source })?;
         Ok(self.rows)
     }
 }
@@ -457,6 +470,17 @@ fn guarded<T, E: std::fmt::Display>(
     }
 }
 
+/// The system's error, if the Parquet library passed one on.
+fn write_error(path: &Path, error: ParquetError) -> RawError {
+    match error {
+        ParquetError::External(cause) => match cause.downcast::<std::io::Error>() {
+            Ok(source) => RawError::Write { path: path.to_path_buf(), source: *source },
+            Err(cause) => parquet_error(path, &cause),
+        },
+        other => parquet_error(path, &other),
+    }
+}
+
 fn parquet_error(path: &Path, error: &dyn std::fmt::Display) -> RawError {
     RawError::Parquet { path: path.to_path_buf(), detail: error.to_string() }
 }
@@ -538,6 +562,19 @@ mod tests {
         let rows = reader.next_rows().unwrap().unwrap();
         assert_eq!(rows, RunRows { start: &start, ticks: &ticks, cause: &cause });
         assert!(reader.next_rows().unwrap().is_none());
+    }
+
+    #[test]
+    fn a_full_disk_is_named_with_what_to_do() {
+        let mut writer = RunWriter::create(Path::new("/dev/full")).unwrap();
+        let rows = RunRows { start: &[1, 2], ticks: &[3, 4], cause: &[0, 0] };
+        let written = writer.write(rows).and_then(|()| writer.finish());
+        let message = written.unwrap_err().to_string();
+        assert!(
+            message.starts_with("cannot write /dev/full: No space left on device"),
+            "{message}"
+        );
+        assert!(message.ends_with("; free some disk space, or choose another place"), "{message}");
     }
 
     #[test]

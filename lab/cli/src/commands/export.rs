@@ -226,7 +226,8 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
             if same(path, &arguments.input) {
                 bail!("{input} is both input and output: choose another output");
             }
-            let file = File::create(path).with_context(|| path.display().to_string())?;
+            let file =
+                File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
             write(&arguments, format, &mut BufWriter::new(file), path)?;
         }
     }

@@ -151,8 +151,9 @@ fn plan(arguments: &PlanArguments) -> Result<ExitCode> {
         .with_context(|| format!("cannot create {}", folder.display()))?;
     output::write_whole(&folder.join(PLAN_FILE), &serde_json::to_vec_pretty(&plan)?)?;
     let shown = folder.display();
+    let s = if rounds == 1 { "" } else { "s" };
     eprintln!(
-        "plan: {shown}, {rounds} rounds (for each: keel compare run {shown} --round K; then: keel \
+        "plan: {shown}, {rounds} round{s} (for each: keel compare run {shown} --round K; then: keel \
          compare merge {shown})"
     );
     Ok(ExitCode::SUCCESS)
