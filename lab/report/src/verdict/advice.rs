@@ -11,7 +11,7 @@
 
 use super::criteria::{Criterion, FEW_RUNS, Figure};
 use super::price::{background, calls_above, memory_price, peak};
-use super::sentences::NAMES;
+use super::sentences::{NAMES, in_frame};
 use crate::figures::{AllocatorFigures, Matters, Spread, ratio};
 use crate::words::{bytes, duration, list, percent_of, short_percent};
 use keel_results::{ALL_OPERATIONS, Comparison, FRAME, Interval, RUN, figure_label};
@@ -351,11 +351,9 @@ impl Choice<'_> {
         }
         let [with, before] = [with, before].map(duration);
         match stake.figure {
-            "mean" => {
-                format!("{less} in an average frame ({with} instead of {before} with {base})")
-            }
-            "worst" => {
-                format!("{less} in the worst frame ({with} instead of {before} with {base})")
+            "mean" | "worst" => {
+                let which = in_frame(stake.figure);
+                format!("{less} {which} ({with} instead of {before} with {base})")
             }
             _ => format!(
                 "{less} in the slowest 1 % of the frames (p99: {with} instead of {before} with \
@@ -537,10 +535,10 @@ impl Choice<'_> {
         );
         let most = unknown.values().max_by(|a, b| a.1.total_cmp(&b.1));
         let bound = most.map_or_else(String::new, |(stake, ns)| match stake.operation {
-            FRAME => format!("At best, another allocator saves {} in a frame.", duration(*ns)),
+            FRAME => format!("Another may save up to {} {}.", duration(*ns), in_frame(stake.figure)),
             _ => {
                 let time = self.per_minute(*ns).unwrap_or_else(|| duration(*ns));
-                format!("At best, another allocator saves {time}.")
+                format!("Another may save up to {time}.")
             }
         });
         let sentences = [
@@ -560,6 +558,11 @@ impl Choice<'_> {
 
     /// How to obtain a decision.
     fn remedy(&self) -> String {
+        let base = self.name(self.base);
+        let until_then = match base == C_LIBRARY {
+            true => format!("; until then, stay with {base}"),
+            false => String::new(),
+        };
         let runs = || self.all.comparison.allocators.iter().flat_map(|result| &result.runs);
         let busy = |run: &&keel_results::Run| {
             run.interference.iter().any(|word| word == keel_results::OTHER_PROGRAMS)
@@ -568,11 +571,11 @@ impl Choice<'_> {
         if 2 * busy > all {
             return format!(
                 "Other programs used the processors during {busy} of {all} runs: repeat the \
-                 comparison on an idle machine."
+                 comparison on an idle machine{until_then}."
             );
         }
         let more = 20.max(2 * self.all.runs);
-        format!("Repeat the comparison on a quiet machine, or with --runs {more}.")
+        format!("Repeat the comparison on a quiet machine, or with --runs {more}{until_then}.")
     }
 
     /// The sentences that are not empty, and the limits of all of them.

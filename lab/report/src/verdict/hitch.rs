@@ -218,12 +218,18 @@ fn other_allocators(counted: &Counted<'_>, call: &Call<'_>) -> String {
     };
     let mut found: Vec<_> = (0..comparison.allocators.len()).filter_map(took).collect();
     found.sort_unstable();
-    let words = |(ticks, name, interrupted): &(u32, &str, bool)| {
-        let took = duration(f64::from(*ticks) / comparison.clock.ticks_per_ns);
+    let duration_of = |(ticks, _, _): &(u32, &str, bool)| {
+        duration(f64::from(*ticks) / comparison.clock.ticks_per_ns)
+    };
+    let words = |call: &(u32, &str, bool)| {
+        let (took, (_, name, interrupted)) = (duration_of(call), call);
         format!("{took} ({name}{})", if *interrupted { ", interrupted" } else { "" })
     };
     match found.as_slice() {
         [] => String::new(),
+        [first, .., last] if duration_of(first) == duration_of(last) => {
+            format!("The other allocators took {} for the same call.", duration_of(first))
+        }
         [only] => format!("The other allocator took {} for the same call.", words(only)),
         [first, .., last] => format!(
             "The other allocators took {} to {} for the same call.",

@@ -51,27 +51,33 @@ pub fn calls_above(allocators: &[AllocatorFigures], base: usize, advised: usize)
     let of = |index: usize| {
         let one = &allocators[index];
         let known = one.figures.get(CALLS_ABOVE_1_MS).filter(|_| !one.floor)?;
-        Some(known.median.round() as u64)
+        Some((known.median.round() as u64, one.name.as_str()))
     };
-    let Some(own) = of(advised) else { return String::new() };
+    let Some((own, name)) = of(advised) else { return String::new() };
     let others = (0..allocators.len()).filter(|index| *index != base && *index != advised);
-    let mut others: Vec<u64> = others.filter_map(of).collect();
+    let mut others: Vec<(u64, &str)> = others.filter_map(of).collect();
     others.sort_unstable();
-    let mut named = vec![format!("{} with {}", count(own), allocators[advised].name)];
-    if let Some(calls) = of(base).filter(|_| base != advised) {
-        named.push(format!("{} with {}", count(calls), allocators[base].name));
+    let mut named = vec![format!("{} with {name}", count(own))];
+    if let Some((calls, name)) = of(base).filter(|_| base != advised) {
+        named.push(format!("{} with {name}", count(calls)));
     }
+    let of_base = of(base).map_or(0, |one| one.0);
     if named.len() + others.len() > 1
-        && of(base).unwrap_or(0) + own + others.iter().sum::<u64>() == 0
+        && of_base + own + others.iter().map(|one| one.0).sum::<u64>() == 0
     {
         return "No call took more than 1 ms (interrupted calls are not counted).".to_owned();
     }
     match others.as_slice() {
         [] => {}
-        [first, .., last] if first != last => {
-            named.push(format!("{} to {} with the others", count(*first), count(*last)));
+        [(calls, name)] => named.push(format!("{} with {name}", count(*calls))),
+        [(calls, _), .., (last, _)] if calls == last => {
+            named.push(format!("{} with the others", count(*calls)));
         }
-        [same, ..] => named.push(format!("{} with the others", count(*same))),
+        [(least, few), .., (most, many)] => named.push(format!(
+            "with the others {} ({few}) to {} ({many})",
+            count(*least),
+            count(*most)
+        )),
     }
     format!(
         "Calls of more than 1 ms in a run: {} (interrupted calls are not counted).",

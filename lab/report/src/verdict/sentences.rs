@@ -157,3 +157,12 @@ fn how_much_lower(ratio: &Interval) -> (String, String) {
     let [value, low, high] = [value, low, high].map(percent);
     (format!("{value:.digits$} % lower"), format!("95 %: {low:.digits$} to {high:.digits$} %"))
 }
+
+/// The frames that a figure of frames describes.
+pub fn in_frame(figure: &str) -> &'static str {
+    match figure {
+        "mean" => "in an average frame",
+        "worst" => "in the worst frame",
+        _ => "in each of the slowest 1 % of the frames",
+    }
+}
