@@ -58,14 +58,14 @@ pub enum RawError {
     },
     /// The file cannot be written, for example because the disk is full.
     #[error(
-        "cannot write {}: {source}; free some disk space, or choose another place",
+        "cannot write {}: {cause}; free some disk space, or choose another place",
         path.display()
     )]
     Write {
         /// The file.
         path: PathBuf,
         /// The system's error.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// The file is not a Parquet file, or is truncated.
     #[error("{}: {detail}; the file may be truncated: run `keel compare` again", path.display())]
@@ -381,7 +381,7 @@ impl TableWriter {
         self.writer.finish().map_err(|error| write_error(&self.path, error))?;
         // Now, so that the system does not write the rows back during a later timed run.
         let synced = self.writer.inner().sync_data();
-        synced.map_err(|source| RawError::Write { path: self.path.clone(), source })?;
+        synced.map_err(|cause| RawError::Write { path: self.path.clone(), cause })?;
         Ok(self.rows)
     }
 }
@@ -474,7 +474,7 @@ fn guarded<T, E: std::fmt::Display>(
 fn write_error(path: &Path, error: ParquetError) -> RawError {
     match error {
         ParquetError::External(cause) => match cause.downcast::<std::io::Error>() {
-            Ok(source) => RawError::Write { path: path.to_path_buf(), source: *source },
+            Ok(cause) => RawError::Write { path: path.to_path_buf(), cause: *cause },
             Err(cause) => parquet_error(path, &cause),
         },
         other => parquet_error(path, &other),

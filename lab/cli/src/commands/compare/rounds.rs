@@ -153,8 +153,8 @@ fn plan(arguments: &PlanArguments) -> Result<ExitCode> {
     let shown = folder.display();
     let s = if rounds == 1 { "" } else { "s" };
     eprintln!(
-        "plan: {shown}, {rounds} round{s} (for each: keel compare run {shown} --round K; then: keel \
-         compare merge {shown})"
+        "plan: {shown}, {rounds} round{s} (for each: keel compare run {shown} --round K; then: \
+         keel compare merge {shown})"
     );
     Ok(ExitCode::SUCCESS)
 }
