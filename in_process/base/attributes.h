@@ -30,6 +30,8 @@
 #define KEEL_UNRACED_UPDATE KEEL_UNRACED
 #endif
 #define KEEL_EXPORT __attribute__((visibility("default")))
+// For a variable that a fast path reads: the compiler reads it at its place, not through a table.
+#define KEEL_HIDDEN __attribute__((visibility("hidden")))
 
 // Thread-local variables at a fixed offset from the thread pointer: no call to __tls_get_addr, no
 // lazy allocation inside malloc. Works with LD_PRELOAD and static linking, and with dlopen while

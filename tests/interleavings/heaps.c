@@ -27,7 +27,7 @@ static void prepare_parked(void) {
         blocks[i] = block;
         block = block->next;
     }
-    heap->bin[CLASS] = block;
+    heap->bin[CLASS].first = block;
     heap_leave();
     thread_heap = (struct heap*)&heap_none;
     explore_local(&thread_heap, sizeof thread_heap);

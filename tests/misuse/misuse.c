@@ -241,6 +241,14 @@ static void write_after_free_middle(char* block) {
     reuse_all();
 }
 
+// Written as at the beginning, but never reused: the memory goes back to the system.
+static void write_after_free_purge(char* block) {
+    free_first(block, block);
+    memset(block, 0x41, 8);
+    if (heap != NULL) kl_heap_collect(heap, true);
+    kl_collect(true);
+}
+
 static void read_after_free(char* block) {
     free_first(block, block);
     volatile char byte = block[place->size / 2];
@@ -336,6 +344,7 @@ static const struct {
     {"underflow-8", underflow_long},
     {"write-after-free-begin", write_after_free_begin},
     {"write-after-free-middle", write_after_free_middle},
+    {"write-after-free-purge", write_after_free_purge},
     {"read-after-free", read_after_free},
     {"realloc-after-free", realloc_after_free},
     {"realloc-inside", realloc_inside},

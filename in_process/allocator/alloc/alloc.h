@@ -36,6 +36,7 @@
 #ifndef KEEL_ALLOCATOR_ALLOC_ALLOC_H
 #define KEEL_ALLOCATOR_ALLOC_ALLOC_H
 
+#include "allocator/heap/bin.h"
 #include "allocator/heap/pool.h"
 #include "base/attributes.h"
 #include <string.h>
@@ -44,19 +45,9 @@
 // the refill may also carve new blocks.
 #define REFILL_SHORT 16u
 
-// Removes the first block from the bin, and prefetches the block after it: the next malloc of this
-// class reads that block, which may not be in the caches. (The secure flavour also verifies the
-// link in the removed block.)
-KEEL_INLINE void bin_take_first(struct heap* heap, unsigned size_class, struct block* block) {
-    struct block* next = block_take(block, size_class_bytes[size_class]);
-    heap->bin[size_class] = next;
-    // In the secure flavour the refill has read all blocks of the bin, so they are in the caches.
-    if (!KEEL_SECURE) KEEL_PREFETCH(next);
-}
-
 // Removes and returns the first block of the bin; NULL if the bin is empty.
 KEEL_INLINE struct block* bin_pop(struct heap* heap, unsigned size_class) {
-    struct block* block = heap->bin[size_class];
+    struct block* block = bin_first(heap, size_class);
     if (KEEL_LIKELY(block != NULL)) bin_take_first(heap, size_class, block);
     return block;
 }
@@ -119,11 +110,12 @@ KEEL_INLINE struct block* alloc_from_current(struct heap* heap, unsigned size_cl
     if (length < REFILL_SHORT && use->carved < page->capacity && !page_begins_system_page(page))
         return NULL;
     uint32_t* guard_left = &heap->guard_left[size_class];
-    if (KEEL_UNLIKELY(*guard_left != 0)) { // guarded sampling is on
+    if (!KEEL_SECURE && KEEL_UNLIKELY(*guard_left != 0)) { // guarded sampling is on
         if (*guard_left <= length) return NULL;
         *guard_left -= length;
     }
-    struct block* block = page_take_free(page);
+    struct block* block =
+        KEEL_SECURE ? bin_take_oldest(heap, size_class, page) : page_take_free(page);
     heap->bin_zero[size_class] = 0;
     bin_take_first(heap, size_class, block);
     atomic_bump(&heap->counts[HEAP_REFILLS], 1);
@@ -184,14 +176,13 @@ KEEL_INLINE uint32_t thread_of_heap(void) {
 
 KEEL_INLINE void free_block(void* address) {
     address = address_untagged(address);
-    struct page* page = KEEL_SECURE ? page_of_any(address) : page_of(address);
+    struct page* page = KEEL_SECURE ? page_of_low(address) : page_of(address);
     if (KEEL_LIKELY(atomic_get(&page->owner) == (uintptr_t)thread_heap)) {
-        if (KEEL_SECURE && KEEL_UNLIKELY(block_guard.zero != 0)) {
+        uintptr_t mask;
+        if (KEEL_UNLIKELY(!block_try_free(page, address, thread_heap->free_mark, &mask)))
             free_slow(address, page);
-            return;
-        }
-        block_free(page, address, thread_of_heap());
-        if (KEEL_UNLIKELY(page_push(page, address))) free_page_emptied(page);
+        else if (KEEL_UNLIKELY(page_push_masked(page, address, mask)))
+            free_page_emptied(page);
     } else {
         free_slow(address, page);
     }

@@ -13,11 +13,34 @@ void alloc_quantum(void) {
     if (!heap_is_realtime(thread_heap)) reserve_step();
 }
 
+// For the secure flavour, as page_take_some: fills the bin of the page's class, which is empty.
+// Returns the first block.
+static struct block* bin_take_some(struct heap* heap, struct page* page) {
+    unsigned size_class = page->size_class;
+    const struct page_use* use = page_use(page);
+    struct block** end = bin_end(heap, size_class);
+    unsigned count = 0;
+    bool carves = true;
+    if (page_can_give(page)) {
+        carves = use->carved - use->used < REFILL_SHORT && !page_begins_system_page(page);
+        count = page_take_oldest(page, end);
+    } else {
+        heap->bin_zero[size_class] = use->fresh & PAGE_ZERO;
+    }
+    if (carves && use->carved < page->capacity) {
+        count += page_carve_into(page, end - count, BIN_BLOCKS - count);
+        atomic_bump(&heap->counts[HEAP_CARVES], 1);
+    }
+    bin_set_count(heap, size_class, count);
+    return bin_first(heap, size_class);
+}
+
 // Takes blocks of the page: its free list, or newly carved blocks. If the list is short and carving
 // takes no page fault, takes both, so that fewer refills are needed.
 static struct block* page_take_some(struct heap* heap, unsigned size_class, struct page* page) {
     struct page_use* use = page_use(page);
     heap->bin_zero[size_class] = 0;
+    if (KEEL_SECURE) return bin_take_some(heap, page);
     if (!page_can_give(page)) {
         struct block* carved = page_carve(page);
         if (carved != NULL) atomic_bump(&heap->counts[HEAP_CARVES], 1);
@@ -30,8 +53,8 @@ static struct block* page_take_some(struct heap* heap, unsigned size_class, stru
         return list;
     struct block* carved = page_carve(page);
     struct block* last = carved; // the loop is short: one carve makes few blocks
-    while (block_next(last) != NULL) last = block_next(last);
-    block_set_next(last, list);
+    while (last->next != NULL) last = last->next;
+    last->next = list;
     return carved;
 }
 
@@ -144,12 +167,12 @@ static KEEL_COLD void* alloc_after_end(unsigned size_class) {
 
 static void* alloc_class(unsigned size_class) {
     struct heap* heap = thread_heap;
-    struct block* block = heap->bin[size_class];
+    struct block* block = bin_first(heap, size_class);
     if (KEEL_UNLIKELY(block == NULL)) {
         if (KEEL_UNLIKELY(heap == &heap_gone)) return alloc_after_end(size_class);
         if (KEEL_UNLIKELY(!heap_is_real(heap))) heap = heap_acquire();
         if (heap == NULL) return NULL;
-        block = heap->bin[size_class]; // an adopted heap may have blocks
+        block = bin_first(heap, size_class); // an adopted heap may have blocks
         if (block == NULL) block = refill(heap, size_class);
         if (block == NULL) return NULL;
     }

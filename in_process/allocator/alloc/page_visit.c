@@ -1,4 +1,5 @@
 #include "allocator/alloc/page_visit.h"
+#include "allocator/heap/bin.h"
 
 #define BLOCKS_IN_PAGE_MAX (SLICE_BYTES / 8)
 
@@ -6,13 +7,23 @@ struct idle {
     uint64_t bits[BLOCKS_IN_PAGE_MAX / 64];
 };
 
-static size_t mark(struct idle* idle, const struct page* page, const struct block* list) {
-    size_t length = 0;
-    for (; list != NULL; list = block_next(list), length++) {
-        size_t index = (size_t)((const char*)list - page->start) / page->block_bytes;
-        idle->bits[index / 64] |= UINT64_C(1) << (index % 64);
-    }
+static void mark(struct idle* idle, const struct page* page, const struct block* block) {
+    size_t index = (size_t)((const char*)block - page->start) / page->block_bytes;
+    idle->bits[index / 64] |= UINT64_C(1) << (index % 64);
+}
+
+// Marks the blocks in the bin of the page's class. Returns their number.
+static unsigned mark_bin(struct idle* idle, const struct heap* heap, const struct page* page) {
+    const struct block* block = NULL;
+    unsigned length = 0;
+    for (; (block = bin_at(heap, page->size_class, length, block)) != NULL; length++)
+        mark(idle, page, block);
     return length;
+}
+
+static void mark_free(struct idle* idle, const struct page* page) {
+    const struct block* block = page_first_free(page_use(page));
+    for (; block != NULL; block = block_next(block)) mark(idle, page, block);
 }
 
 static bool visit_small(struct heap* heap, const struct page* page, bool blocks,
@@ -20,8 +31,8 @@ static bool visit_small(struct heap* heap, const struct page* page, bool blocks,
     struct idle idle = {{0}};
     const size_t carved = page_use(page)->carved;
     size_t used = page_use(page)->used;
-    if (page_list(page) == PAGE_CURRENT) used -= mark(&idle, page, heap->bin[page->size_class]);
-    if (blocks) (void)mark(&idle, page, page_use(page)->local_free);
+    if (page_list(page) == PAGE_CURRENT) used -= mark_bin(&idle, heap, page);
+    if (blocks) mark_free(&idle, page);
     const struct visited_page area = {
         .blocks = page->start,
         .reserved_bytes = page->bytes,

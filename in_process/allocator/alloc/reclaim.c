@@ -83,7 +83,7 @@ bool reclaim_parked(void) {
 
 // Changes with each malloc and free of this class. The same value again by chance does no harm.
 static uint32_t mark_of(const struct heap* heap, unsigned size_class) {
-    uintptr_t bin = (uintptr_t)heap->bin[size_class];
+    uintptr_t bin = (uintptr_t)bin_first(heap, size_class);
     uintptr_t list = (uintptr_t)page_use(heap->current[size_class])->local_free;
     return (uint32_t)(bin >> 3) * 31 + (uint32_t)(list >> 3);
 }

@@ -91,8 +91,9 @@ static void count_pages(struct usage* usage, const struct heap* heap) {
 }
 
 static uint64_t bin_length(const struct heap* heap, unsigned size_class) {
-    uint64_t length = 0;
-    for (const struct block* b = heap->bin[size_class]; b != NULL; b = block_next(b)) length++;
+    const struct block* block = NULL;
+    unsigned length = 0;
+    while ((block = bin_at(heap, size_class, length, block)) != NULL) length++;
     return length;
 }
 

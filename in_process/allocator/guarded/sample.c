@@ -1,5 +1,6 @@
 #include "allocator/guarded/sample.h"
 #include "allocator/guarded/guarded.h"
+#include "allocator/heap/bin.h"
 #include "base/bits.h"
 #include "base/options.h"
 #include "base/random.h"
@@ -88,7 +89,7 @@ bool sample_is_due(struct heap* heap, unsigned size_class) {
     if (!is_possible(heap)) return false;
     uint32_t* left = &heap->guard_left[size_class];
     if (*left == 0) *left = draw(heap);
-    return *left == 1 && heap->bin[size_class] == NULL;
+    return *left == 1 && bin_first(heap, size_class) == NULL;
 }
 
 bool sample_large(struct heap* heap) {

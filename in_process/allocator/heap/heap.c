@@ -1,4 +1,4 @@
-#include "allocator/heap/heap.h"
+#include "allocator/heap/bin.h"
 #include "allocator/heap/watch.h"
 #include "allocator/slices/arena.h"
 #include "allocator/slices/reserve.h"
@@ -39,7 +39,7 @@ static void queue_remove(struct page_queue* queue, struct page* page) {
 }
 
 static void make_current(struct heap* heap, unsigned size_class, struct page* page) {
-    KEEL_ASSERT(heap->current[size_class] == NULL && heap->bin[size_class] == NULL);
+    KEEL_ASSERT(heap->current[size_class] == NULL && bin_first(heap, size_class) == NULL);
     KEEL_ASSERT(page_check(page));
     heap->current[size_class] = page;
     uint64_t bit = UINT64_C(1) << (size_class % 64);
@@ -264,12 +264,16 @@ bool heap_drain(struct heap* heap) {
 }
 
 unsigned heap_flush_bin(struct heap* heap, unsigned size_class, unsigned limit) {
-    struct block* head = heap->bin[size_class];
+    struct block* head = bin_first(heap, size_class);
     if (head == NULL || limit == 0) return 0;
     struct block* tail = head;
+    struct block* next;
     unsigned count = 1;
-    for (; block_next(tail) != NULL && count < limit; tail = block_next(tail)) count++;
-    heap->bin[size_class] = block_next(tail);
+    for (; (next = bin_at(heap, size_class, count, tail)) != NULL && count < limit; tail = next) {
+        if (KEEL_SECURE) block_set_next(tail, next);
+        count++;
+    }
+    bin_drop(heap, size_class, count, next);
     atomic_set(&heap->given[size_class], atomic_get(&heap->given[size_class]) - count);
     if (heap->guard_left[size_class] != 0) heap->guard_left[size_class] += count;
     (void)page_push_list(heap->current[size_class], head, tail, count);
@@ -300,9 +304,10 @@ static bool page_of_heap_check(struct heap* heap, struct page* page, unsigned si
 bool heap_check(struct heap* heap) {
     for (unsigned c = 0; c < CLASS_COUNT; c++) {
         struct page* current = heap->current[c];
-        if (current == NULL && heap->bin[c] != NULL) return false;
+        if (current == NULL && bin_first(heap, c) != NULL) return false;
         if (current != NULL && !page_of_heap_check(heap, current, c, PAGE_CURRENT)) return false;
-        for (struct block* block = heap->bin[c]; block != NULL; block = block_next(block)) {
+        const struct block* block = NULL;
+        for (unsigned i = 0; (block = bin_at(heap, c, i, block)) != NULL; i++) {
             if (page_of_block(block) != current) return false;
         }
         struct page* last = NULL;

@@ -1,7 +1,7 @@
 // A thread's heap. For each size class it has a bin of blocks that malloc pops, the page of these
 // blocks, and a queue of further pages with free blocks.
 //
-//   bin[c]  -> block -> block -> 0          malloc pops from it; all from current[c]
+//   bin[c]  -> block -> block -> 0          malloc pops from it; all from current[c] (bin.h)
 //   current[c]                              that page, or NULL
 //   queue[c] -> page <-> page <-> page      pages with free blocks; full pages are in no list
 //   empty[0..7]                             64 KiB slices kept for the next page of any class
@@ -34,6 +34,12 @@
 // After that, one more page is a small part of the memory of the class.
 #define HEAP_FILLED_ENOUGH 3u
 
+// A bin (bin.h). All zero: empty.
+union bin {
+    struct block* first; // plain flavour
+    uintptr_t slot;      // secure flavour
+};
+
 struct page_queue {
     struct page* first;
     struct page* last;
@@ -64,9 +70,11 @@ enum heap_count {
     HEAP_COUNTS
 };
 
+#define SECURE_CLASSES (KEEL_SECURE ? CLASS_COUNT : 1u)
+
 struct heap {
     // --- The owner alone (for a user heap: the thread that holds its lock) ---
-    struct block* bin[CLASS_COUNT];
+    union bin bin[CLASS_COUNT];
     struct page* current[CLASS_COUNT];
     struct page_queue queue[CLASS_COUNT];
     uint8_t filled[CLASS_COUNT];   // pages of this class filled so far, up to HEAP_FILLED_ENOUGH
@@ -97,6 +105,8 @@ struct heap {
     struct arena* arena;  // user heap: all of its memory is from there; NULL: from anywhere
     uint64_t held_bytes;  // user heap: bytes of pages, kept slices and large blocks
     uint64_t limit_bytes; // user heap: upper bound of held_bytes; 0: no limit
+
+    uint64_t free_mark; // secure flavour: state_mark of thread_id
 
     // --- The owner writes, any thread reads ---
     atomic_bits counts[HEAP_COUNTS];
@@ -138,6 +148,9 @@ struct heap {
     struct remote_queue remote_queue;
     atomic_state watched;      // not 0: in the watch list, or a thread looks at it (watch.h)
     struct heap* next_watched; // in that list
+
+    // --- The owner alone ---
+    struct block* slots[SECURE_CLASSES][BIN_BLOCKS + 1]; // secure flavour: the blocks of the bins
 };
 _Static_assert(KEEL_CACHE_LINE > PAGE_FLAGS, "heaps leave the low bits of an owner word free");
 // What other threads write often begins a cache line, and what the owner alone writes ends before.

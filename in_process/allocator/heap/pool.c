@@ -91,6 +91,11 @@ static struct heap* heap_make(void) {
     return heap;
 }
 
+static void set_thread(struct heap* heap, uint32_t thread) {
+    heap->free_mark = state_mark(thread);
+    atomic_set(&heap->thread_id, thread);
+}
+
 // Takes a parked heap or makes one, for the calling thread.
 static struct heap* heap_enter(void) {
     os_lock_acquire(&pool.lock);
@@ -100,7 +105,7 @@ static struct heap* heap_enter(void) {
     if (heap == NULL) heap = heap_make();
     if (heap == NULL) return NULL;
     thread_heap = heap;
-    atomic_set(&heap->thread_id, os_thread_id());
+    set_thread(heap, os_thread_id());
     return heap;
 }
 
@@ -168,7 +173,7 @@ void heap_repair_in_child(struct heap* own) {
         remote_batch_repair(heap);
     remote_batch_repair_heapless();
     if (own != NULL) {
-        atomic_set(&own->thread_id, os_thread_id());
+        set_thread(own, os_thread_id());
         heap_watch(own);
     }
     os_lock_acquire(&pool.lock);

@@ -16,12 +16,29 @@ static uintptr_t key_of(uint64_t random) {
     return ((uintptr_t)random & ~(uintptr_t)7) | (1 + (uintptr_t)(random >> 32) % 6);
 }
 
+// Random bits, each word from the one before. Their quality need not be that of a key.
+static uint32_t next_bits(uint64_t* state) {
+    *state = *state * UINT64_C(0xd1342543de82ef95) + 1;
+    return (uint32_t)(*state >> 32);
+}
+
+static void choose_order(uint8_t* order, uint64_t* random) {
+    for (unsigned i = 0; i < BIN_BLOCKS; i++) {
+        unsigned other = (unsigned)((uint64_t)next_bits(random) * (i + 1) >> 32);
+        order[i] = order[other];
+        order[other] = (uint8_t)i;
+    }
+    memcpy(order + BIN_BLOCKS, order, BIN_BLOCKS);
+}
+
 void block_guard_prepare_slow(void) {
     static struct os_lock lock = {0};
     os_lock_acquire(&lock);
     if (block_guard.key == 0) {
         uintptr_t key = key_of(os_random());
+        uint64_t random = os_random();
         block_guard.zero = option_get(OPTION_ZERO_ON_FREE) != 0;
+        for (unsigned i = 0; i < BIN_ORDERS; i++) choose_order(block_guard.orders[i], &random);
         atomic_set_release((atomic_word*)&block_guard.key, key);
         if (os_page_bytes() <= sizeof block_guard)
             os_forbid_writing(&block_guard, sizeof block_guard);
@@ -52,7 +69,7 @@ void block_fault_at_free(const struct page* page, const void* address) {
     uint32_t bytes = page->block_bytes;
     struct fault_block block = {.bytes = bytes - BLOCK_STATE_BYTES, .thread = os_thread_id()};
     uintptr_t offset = (uintptr_t)address - (uintptr_t)page->start;
-    if (offset > page->last_block || offset % bytes != 0)
+    if (!page_reaches(page, address) || offset % bytes != 0)
         panic_block(FAULT_FREE_MISALIGNED, address, block);
     if (offset / bytes >= page_use(page)->carved)
         panic_block(FAULT_FREE_NOT_ALLOCATED, address, block);
@@ -60,6 +77,10 @@ void block_fault_at_free(const struct page* page, const void* address) {
         panic_block(FAULT_OVERFLOW, address, block);
     block.freed_by = freed_by(address, bytes);
     panic_block(block.freed_by != 0 ? FAULT_DOUBLE_FREE : FAULT_FREE_NOT_ALLOCATED, address, block);
+}
+
+void block_fault_in_bin(const void* block) {
+    block_fault_at_malloc(block, page_of_block(block)->block_bytes);
 }
 
 void block_fault_at_malloc(const void* address, uint32_t block_bytes) {

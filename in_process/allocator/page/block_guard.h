@@ -8,17 +8,21 @@
 //   mask  = key ^ address of the block            the key is a random number of the process
 //   state = mask                                  live
 //         | ~mask ^ thread << 42                  free; `thread` freed it (0: not known)
-//   link  = next ^ mask                           in a free block; 0 in a live one
+//   link  = reversed(next) ^ mask                 in a free block; 0 in a live one
+//
+// A block in a heap's bin has no link: its first word is 0. The bytes of `next` are reversed, so
+// that a write to the first bytes of a block changes the high bits of the address, which are those
+// of the page: a changed link then leads out of the page.
 //
 // free verifies that the block is live. Therefore these errors are found at the free: a second
 // free, a free of any address that is not a live block, and a write over the end of a block. malloc
-// verifies that the block is free. Therefore a write to the link or the state of a free block is
-// found at the latest when malloc returns the block. An attacker who has not read a state or a link
-// guesses a state with a probability of 2^-41.
+// verifies that the block is free. Therefore a write to the first word or the state of a free block
+// is found at the latest when malloc returns the block or its page ends. An attacker who has not
+// read a state or a link guesses a state with a probability of 2^-41.
 //
 // The key can be computed from a state or a link and its address. Therefore no block that malloc
-// returns contains such a word: malloc removes the link, and when a page ends, the words of all its
-// blocks are removed. Those of large blocks are removed, too (large.h).
+// returns contains such a word: a refill removes the links, and when a page ends, the words of all
+// its blocks are removed. Those of large blocks are removed, too (large.h).
 #ifndef KEEL_ALLOCATOR_PAGE_BLOCK_GUARD_H
 #define KEEL_ALLOCATOR_PAGE_BLOCK_GUARD_H
 
@@ -51,12 +55,17 @@ KEEL_INLINE size_t request_class_usable(unsigned size_class) {
     return size_class_bytes[size_class] - BLOCK_STATE_BYTES;
 }
 
+#define BIN_ORDERS 64u
+#define BIN_BLOCKS 16u // the blocks that one refill takes
+
 // Alone in its system page, which is read-only once the key is chosen.
 struct block_guard {
     KEEL_ALIGNED(4096) uintptr_t key; // 0: not chosen yet
     uint32_t zero; // 1: free zeroes the block, and its reuse verifies that it is zero
+    // Random orders of a refill's blocks, each twice in a row: it may begin at any of its places.
+    uint8_t orders[BIN_ORDERS][2 * BIN_BLOCKS];
 };
-extern struct block_guard block_guard;
+extern KEEL_HIDDEN struct block_guard block_guard;
 
 // Chooses the key of the process. The key never changes; every thread calls this before it makes
 // its first block.
@@ -69,11 +78,14 @@ KEEL_INLINE uintptr_t block_mask(const void* block) {
     return KEEL_SECURE ? block_guard.key ^ (uintptr_t)block : 0;
 }
 
+KEEL_INLINE uintptr_t link_order(uintptr_t address) {
+    return KEEL_SECURE ? __builtin_bswap64(address) : address;
+}
 KEEL_INLINE struct block* block_next(const struct block* block) {
-    return (struct block*)((uintptr_t)block->next ^ block_mask(block));
+    return (struct block*)link_order((uintptr_t)block->next ^ block_mask(block));
 }
 KEEL_INLINE void block_set_next(struct block* block, const struct block* next) {
-    block->next = (struct block*)((uintptr_t)next ^ block_mask(block));
+    block->next = (struct block*)(link_order((uintptr_t)next) ^ block_mask(block));
 }
 
 KEEL_INLINE uint64_t* block_state(const void* block, uint32_t block_bytes) {
@@ -87,64 +99,67 @@ KEEL_INLINE bool state_is_free(uint64_t state, uintptr_t mask) {
 // address, not an interior one.
 KEEL_COLD KEEL_NORETURN void block_fault_at_free(const struct page* page, const void* address);
 KEEL_COLD KEEL_NORETURN void block_fault_at_malloc(const void* block, uint32_t block_bytes);
+KEEL_COLD KEEL_NORETURN void block_fault_in_bin(const void* block);
 
 // Between the link and the state.
 KEEL_COLD void block_zero(void* block, uint32_t block_bytes);
 KEEL_COLD bool block_is_zero(const void* block, uint32_t block_bytes);
 
-// A new block: free, by no thread.
+// A new block of a bin: free, by no thread.
 KEEL_INLINE void block_carve(struct block* block, uint32_t block_bytes) {
-    if (KEEL_SECURE && block_guard.zero != 0) block_zero(block, block_bytes);
-    if (KEEL_SECURE) *block_state(block, block_bytes) = ~block_mask(block);
+    if (block_guard.zero != 0) block_zero(block, block_bytes);
+    block->next = NULL;
+    *block_state(block, block_bytes) = ~block_mask(block);
+}
+
+// The greatest offset of a block that the page has room for.
+KEEL_INLINE size_t page_last(const struct page* page) {
+    return (size_t)(page->capacity - 1) * page->block_bytes;
+}
+// True if the address is in the page, and not behind the start of the last block.
+KEEL_INLINE bool page_reaches(const struct page* page, const void* address) {
+    return (uintptr_t)address - (uintptr_t)page->start <= page_last(page);
 }
 
 // True: a block that the page has room for begins at the address, and it is live.
 KEEL_INLINE bool block_is_live(const struct page* page, const void* address) {
-    if ((uintptr_t)address - (uintptr_t)page->start > page->last_block) return false;
+    if (!page_reaches(page, address)) return false;
     return *block_state(address, page->block_bytes) == block_mask(address);
 }
 
-// The program frees the block. `thread` is the caller's.
+// A state is the exclusive or of the mask and this, if `thread` has freed the block.
+KEEL_INLINE uint64_t state_mark(uint32_t thread) {
+    return ~((uint64_t)thread << STATE_THREAD_SHIFT);
+}
+
+// The program frees the block, whose mask is stored in *mask. `mark` is that of the caller. False,
+// and nothing is done, if the block is not live, and always if KEEL_ZERO_ON_FREE is set: the caller
+// takes the slow path.
+KEEL_INLINE bool block_try_free(const struct page* page, void* address, uint64_t mark,
+                                uintptr_t* mask) {
+    *mask = block_mask(address);
+    if (!KEEL_SECURE) return true;
+    if ((uintptr_t)address - (uintptr_t)page->start >= page->fast_end) return false;
+    uint64_t* state = block_state(address, page->block_bytes);
+    if (*state != *mask) return false;
+    *state = *mask ^ mark;
+    return true;
+}
+// The same on the slow path: ends the process if the block is not live.
 KEEL_INLINE void block_free(const struct page* page, void* address, uint32_t thread) {
     if (!KEEL_SECURE) return;
     if (KEEL_UNLIKELY(!block_is_live(page, address))) block_fault_at_free(page, address);
-    *block_state(address, page->block_bytes) = ~block_mask(address) ^ (uint64_t)thread
-                                                                          << STATE_THREAD_SHIFT;
-}
-// The same, and zeroes the block if KEEL_ZERO_ON_FREE is set. Apart, because a call that returns
-// would cost the fast path its registers.
-KEEL_INLINE void block_free_zeroed(const struct page* page, void* address, uint32_t thread) {
-    block_free(page, address, thread);
-    if (KEEL_SECURE && block_guard.zero != 0) block_zero(address, page->block_bytes);
+    *block_state(address, page->block_bytes) = block_mask(address) ^ state_mark(thread);
+    if (block_guard.zero != 0) block_zero(address, page->block_bytes);
 }
 
-// True: a free block, or the end of the list, follows. `next` is as near as a block of the same
-// page.
-KEEL_INLINE bool block_link_is_possible(const struct block* block, const struct block* next) {
-    uintptr_t distance = (uintptr_t)next - (uintptr_t)block + PAGE_BYTES_MAX;
-    return distance < 2 * PAGE_BYTES_MAX || next == NULL;
-}
-
-// The block after a free one. Ends the process if the link has been written to.
-KEEL_INLINE struct block* block_next_possible(const struct block* block, uint32_t block_bytes) {
-    struct block* next = block_next(block);
-    if (KEEL_SECURE && KEEL_UNLIKELY(!block_link_is_possible(block, next)))
-        block_fault_at_malloc(block, block_bytes);
-    return next;
-}
-
-// Gives a free block to the program. Returns the block after it. The program must not find the
-// link, from which it could compute the key.
-KEEL_INLINE struct block* block_take(struct block* block, uint32_t block_bytes) {
-    if (!KEEL_SECURE) return block_next(block);
+// Gives a block of a bin to the program.
+KEEL_INLINE void block_take(struct block* block, uint32_t block_bytes) {
     uint64_t* state = block_state(block, block_bytes);
     uintptr_t mask = block_mask(block);
-    struct block* next = (struct block*)((uintptr_t)block->next ^ mask);
-    if (KEEL_UNLIKELY(!state_is_free(*state, mask) || !block_link_is_possible(block, next)))
-        block_fault_at_malloc(block, block_bytes);
+    uint64_t wrong = (*state ^ ~mask) << (64 - STATE_THREAD_SHIFT); // as in state_is_free
+    if (KEEL_UNLIKELY((wrong | (uintptr_t)block->next) != 0)) block_fault_in_bin(block);
     *state = mask;
-    block->next = NULL;
-    return next;
 }
 
 // A block that other threads have freed: verifies that its page may have such a block and that it
@@ -153,7 +168,7 @@ KEEL_INLINE void block_require_free(const void* block) {
     if (!KEEL_SECURE) return;
     const struct page* page = page_around(block);
     uint32_t bytes = page->block_bytes;
-    bool possible = bytes != 0 && (uintptr_t)block - (uintptr_t)page->start <= page->last_block;
+    bool possible = bytes != 0 && page_reaches(page, block);
     if (!possible || !state_is_free(*block_state(block, bytes), block_mask(block)))
         block_fault_at_malloc(block, possible ? bytes : 0);
 }

@@ -11,17 +11,13 @@ static uint32_t order_bits(void) {
     return (uint32_t)(state >> 32);
 }
 
-// Links the blocks in a random order.
-static struct block* list_shuffled(struct block** blocks, unsigned count) {
-    struct block* next = NULL;
-    for (unsigned left = count; left > 0; left--) {
+static KEEL_NOINLINE void shuffle(struct block** blocks, unsigned count) {
+    for (unsigned left = count; left > 1; left--) {
         unsigned chosen = (unsigned)((uint64_t)order_bits() * left >> 32);
         struct block* block = blocks[chosen];
         blocks[chosen] = blocks[left - 1];
-        block_set_next(block, next);
-        next = block;
+        blocks[left - 1] = block;
     }
-    return next;
 }
 
 struct page* page_begin(char* start, unsigned size_class, uintptr_t owner, unsigned fresh) {
@@ -31,14 +27,14 @@ struct page* page_begin(char* start, unsigned size_class, uintptr_t owner, unsig
     KEEL_REQUIRE(atomic_get(&page->owner) == 0, start);
     page->block_bytes = size_class_bytes[size_class];
     page->capacity = (uint16_t)(slices * SLICE_BYTES / page->block_bytes);
-    page->last_block = (page->capacity - 1u) * page->block_bytes;
+    if (KEEL_SECURE) page->fast_end = block_guard.zero != 0 ? 0 : page_last(page) + 1;
     page->size_class = (uint8_t)size_class;
     page->distance = 0;
     page->start = start;
     page->bytes = slices * SLICE_BYTES;
     struct page_use* use = page_use(page);
     use->next = NULL;
-    use->local_free = NULL;
+    page_unlink_all(use);
     use->used = 0;
     use->carved = 0;
     atomic_set(&use->list, PAGE_UNLISTED);
@@ -52,30 +48,64 @@ struct page* page_begin(char* start, unsigned size_class, uintptr_t owner, unsig
     return page;
 }
 
-// All blocks are free and zero.
-static void page_verify_zero(const struct page* page) {
-    for (uint32_t i = 0; i < page_use(page)->carved; i++) {
-        const char* block = page->start + (size_t)i * page->block_bytes;
-        bool free = state_is_free(*block_state(block, page->block_bytes), block_mask(block));
-        if (!free || !block_is_zero(block, page->block_bytes))
-            block_fault_at_malloc(block, page->block_bytes);
+// The block after a free one. Ends the process if the link has been written to: then it leads out
+// of the page, whose first block is at `start`, and whose last one has the offset `last`. NULL if
+// `at_end` is true and the list ends here.
+KEEL_INLINE struct block* block_next_in(const char* start, size_t last, const struct block* block,
+                                        bool at_end) {
+    struct block* next = block_next(block);
+    if (KEEL_UNLIKELY((uintptr_t)next - (uintptr_t)start > last)) {
+        if (next != NULL || !at_end) block_fault_in_bin(block);
+    }
+    return next;
+}
+
+// Erases the link and the state, from which the key follows. Other blocks may use the memory next,
+// and the program may print them before it has written to them.
+static void block_erase(struct block* block, uint32_t block_bytes) {
+    block->next = NULL;
+    *block_state(block, block_bytes) = 0;
+}
+
+// The last chance to find a write to a free block.
+static void block_verify_free(const struct block* block, uint32_t block_bytes) {
+    bool free = state_is_free(*block_state(block, block_bytes), block_mask(block));
+    if (!free || (block_guard.zero != 0 && !block_is_zero(block, block_bytes)))
+        block_fault_at_malloc(block, block_bytes);
+}
+
+static struct block* page_block(const struct page* page, uint32_t index) {
+    return (struct block*)(void*)(page->start + (size_t)index * page->block_bytes);
+}
+
+// All blocks are in the list.
+static void page_erase_list(struct page* page) {
+    uint32_t block_bytes = page->block_bytes;
+    size_t last = page_last(page);
+    struct block* block = page_first_free(page_use(page));
+    for (uint32_t left = page_use(page)->carved; left > 0; left--) {
+        block_verify_free(block, block_bytes);
+        struct block* next = block_next_in(page->start, last, block, left == 1);
+        block_erase(block, block_bytes);
+        block = next;
     }
 }
 
-// Erases the links and states of all blocks, from which the key follows. Other blocks may use the
-// memory next, and the program may print them before it has written to them.
-static void page_erase_words(struct page* page) {
+static void page_erase_free(struct page* page) {
+    if (page_use(page)->used == 0) {
+        page_erase_list(page);
+        return;
+    }
+    // The keeper has gathered the blocks (heap/relief.c). Their links are not verified.
     for (uint32_t i = 0; i < page_use(page)->carved; i++) {
-        char* block = page->start + (size_t)i * page->block_bytes;
-        ((struct block*)(void*)block)->next = NULL;
-        *block_state(block, page->block_bytes) = 0;
+        block_verify_free(page_block(page, i), page->block_bytes);
+        block_erase(page_block(page, i), page->block_bytes);
     }
 }
 
 void page_end(struct page* page) {
     KEEL_ASSERT(page_check(page));
-    if (KEEL_SECURE && block_guard.zero != 0) page_verify_zero(page);
-    if (KEEL_SECURE) page_erase_words(page);
+    if (KEEL_SECURE) page_erase_free(page);
     unsigned slices = (unsigned)(page->bytes / SLICE_BYTES);
     for (unsigned i = 0; i < slices; i++) atomic_set_release(&page[i].owner, 0);
 }
@@ -83,8 +113,8 @@ void page_end(struct page* page) {
 void page_forget_blocks(struct page* page) {
     struct page_use* use = page_use(page);
     if (!KEEL_SECURE) return;
-    page_erase_words(page);
-    use->local_free = NULL;
+    for (uint32_t i = 0; i < use->carved; i++) block_erase(page_block(page, i), page->block_bytes);
+    page_unlink_all(use);
     use->used = use->carved = 0;
 }
 
@@ -104,17 +134,8 @@ static void carve_cold(const struct page* page, const char* first) {
     count_event(EVENT_INLINE_FAULTS, 1);
 }
 
-// Links `count` adjacent blocks: in the order of their addresses, or shuffled in the secure
-// flavour.
+// Links `count` adjacent blocks in the order of their addresses.
 static struct block* carve_list(char* first, uint32_t step, unsigned count) {
-    if (KEEL_SECURE) {
-        struct block* blocks[CARVE_LINKS_MAX];
-        for (unsigned i = 0; i < count; i++) {
-            blocks[i] = (struct block*)(first + (size_t)i * step);
-            block_carve(blocks[i], step);
-        }
-        return list_shuffled(blocks, count);
-    }
     char* at = first;
     for (unsigned i = 1; i < count; i++, at += step)
         ((struct block*)at)->next = (struct block*)(at + step);
@@ -122,56 +143,105 @@ static struct block* carve_list(char* first, uint32_t step, unsigned count) {
     return (struct block*)first;
 }
 
-// Ends the process if a block of the list is not zero.
-static void list_verify_zero(const struct block* list, uint32_t block_bytes) {
-    for (const struct block* block = list; block != NULL; block = block_next(block))
-        if (!block_is_zero(block, block_bytes)) block_fault_at_malloc(block, block_bytes);
-}
-
-// A random bit sends each block to one of two lists, which are then joined: 2^15 orders of 16
-// blocks. The state of each is verified when malloc returns it.
-struct block* page_take_oldest(struct page* page) {
-    struct page_use* use = page_use(page);
-    uint32_t block_bytes = page->block_bytes;
-    uint32_t left = use->carved - use->used - page_quarantine(page);
-    unsigned count = left < PAGE_TAKE_MAX ? left : PAGE_TAKE_MAX;
-    uint32_t bits = order_bits();
-    struct block* first = use->local_free;
-    struct block* lists[2] = {first, NULL};
-    struct block* block = block_next_possible(first, block_bytes);
-    KEEL_PREFETCH(block_state(first, block_bytes));
-    for (unsigned i = 1; i < count; i++, bits >>= 1) {
-        struct block* next = block_next_possible(block, block_bytes);
-        KEEL_PREFETCH(block_state(block, block_bytes));
-        block_set_next(block, lists[bits & 1]);
-        lists[bits & 1] = block;
-        block = next;
-    }
-    block_set_next(first, lists[1]);
-    if (block_guard.zero != 0) list_verify_zero(lists[0], block_bytes);
-    use->local_free = block;
-    use->used += count;
-    return lists[0];
-}
-
-struct block* page_carve(struct page* page) {
-    struct page_use* use = page_use(page);
-    unsigned left = (unsigned)(page->capacity - use->carved);
-    if (left == 0) return NULL;
-    uint32_t step = page->block_bytes;
-    char* first = page->start + (size_t)use->carved * step;
+// Blocks of which the first one is `first`. All of them begin in the same system page, or the page is
+// warm.
+static unsigned carve_count(const struct page* page, const char* first, unsigned limit) {
+    unsigned left = (unsigned)(page->capacity - page_use(page)->carved);
     size_t to_boundary = SYSTEM_PAGE - ((uintptr_t)first & (SYSTEM_PAGE - 1));
-    unsigned count = (unsigned)((to_boundary + step - 1) / step);
-    if (count < CARVE_WARM_MIN && (use->fresh & PAGE_WARM) != 0) count = CARVE_WARM_MIN;
+    unsigned count = (unsigned)((to_boundary + page->block_bytes - 1) / page->block_bytes);
+    if (count < CARVE_WARM_MIN && (page_use(page)->fresh & PAGE_WARM) != 0) count = CARVE_WARM_MIN;
     if (count > left) count = left;
-    if (count > CARVE_LINKS_MAX) count = CARVE_LINKS_MAX;
+    return count < limit ? count : limit;
+}
 
+// Before the caller writes to the blocks.
+static void carve_begin(struct page* page, const char* first, unsigned count) {
+    struct page_use* use = page_use(page);
     if ((use->fresh & PAGE_COLD) != 0 && page_begins_system_page(page)) carve_cold(page, first);
-    struct block* list = carve_list(first, step, count);
     use->carved = (uint16_t)(use->carved + count);
     use->used += count;
     count_work(WORK_CARVE_LINKS, count);
+}
+
+static char* carve_first(const struct page* page) {
+    return page->start + (size_t)page_use(page)->carved * page->block_bytes;
+}
+
+struct block* page_carve(struct page* page) {
+    char* first = carve_first(page);
+    unsigned count = carve_count(page, first, CARVE_LINKS_MAX);
+    if (count == 0) return NULL;
+    carve_begin(page, first, count);
+    struct block* list = carve_list(first, page->block_bytes, count);
     return list;
+}
+
+// --- The bins of the secure flavour --------------------------------------------------------------
+
+unsigned page_carve_into(struct page* page, struct block** end, unsigned limit) {
+    const char* first = carve_first(page);
+    unsigned count = carve_count(page, first, limit);
+    struct block** blocks = end - count;
+    uint32_t carved = page_use(page)->carved;
+    if (count != 0) carve_begin(page, first, count);
+    for (unsigned i = 0; i < count; i++) {
+        blocks[i] = page_block(page, carved + i);
+        block_carve(blocks[i], page->block_bytes);
+    }
+    shuffle(blocks, count);
+    return count;
+}
+
+// Takes the first blocks of the list and puts each at its place: order[i], or i if that is NULL.
+// The state of each block is verified when malloc returns it.
+KEEL_INLINE struct block* take_first(const struct page* page, struct block** blocks, unsigned count,
+                                     const uint8_t* order) {
+    struct block* block = page_first_free(page_use(page));
+    const char* start = page->start;
+    uint32_t block_bytes = page->block_bytes;
+    size_t last = page_last(page);
+#pragma GCC unroll 16
+    for (unsigned i = 0; i < count; i++) {
+        KEEL_PREFETCH(block_state(block, block_bytes));
+        blocks[order != NULL ? order[i] : i] = block;
+        struct block* next = block_next_in(start, last, block, i + 1 == count);
+        block->next = NULL;
+        block = next;
+    }
+    return block;
+}
+
+static KEEL_NOINLINE struct block* take_few(const struct page* page, struct block** blocks,
+                                            unsigned count) {
+    struct block* rest = take_first(page, blocks, count, NULL);
+    shuffle(blocks, count);
+    return rest;
+}
+
+static KEEL_COLD void verify_zero(struct block* const* blocks, unsigned count, uint32_t bytes) {
+    for (unsigned i = 0; i < count; i++) {
+        if (!block_is_zero(blocks[i], bytes)) block_fault_at_malloc(blocks[i], bytes);
+    }
+}
+
+unsigned page_take_oldest(struct page* page, struct block** end) {
+    struct page_use* use = page_use(page);
+    uint32_t left = use->carved - use->used - page_quarantine(page);
+    unsigned count = left < BIN_BLOCKS ? left : BIN_BLOCKS;
+    struct block** blocks = end - count;
+    struct block* rest;
+    if (KEEL_LIKELY(count == BIN_BLOCKS)) {
+        uint32_t bits = order_bits();
+        const uint8_t* order = block_guard.orders[bits % BIN_ORDERS];
+        rest = take_first(page, blocks, BIN_BLOCKS, order + (bits >> 16) % BIN_BLOCKS);
+    } else {
+        rest = take_few(page, blocks, count);
+    }
+    if (KEEL_UNLIKELY(block_guard.zero != 0)) verify_zero(blocks, count, page->block_bytes);
+    use->local_free = (struct block*)link_order((uintptr_t)rest);
+    if (rest == NULL) page_unlink_all(use);
+    use->used += count;
+    return count;
 }
 
 bool page_check(const struct page* page) {
@@ -180,7 +250,8 @@ bool page_check(const struct page* page) {
     if (page->block_bytes != size_class_bytes[page->size_class]) return false;
     if ((size_t)page->capacity * page->block_bytes > page->bytes) return false;
     unsigned length = 0;
-    for (const struct block* block = use->local_free; block != NULL; block = block_next(block)) {
+    for (const struct block* block = page_first_free(use); block != NULL;
+         block = block_next(block)) {
         if ((const char*)block < page->start || (const char*)block >= page->start + page->bytes)
             return false;
         if (!page_begins_block(page, block) || ++length > use->carved) return false;

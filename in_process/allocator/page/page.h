@@ -60,7 +60,7 @@ KEEL_INLINE unsigned page_slices(unsigned size_class) {
 struct page* page_begin(char* start, unsigned size_class, uintptr_t owner, unsigned fresh);
 
 // Ends the page. No block of it may be live. The caller then owns its slices. In the secure flavour
-// linear in the blocks: at most 4,096 of 16 bytes.
+// linear in the blocks, at most 4,096 of 16 bytes, and verifies that they are free.
 void page_end(struct page* page);
 
 // For the secure flavour, before the end of a page with live blocks: no block of it is live. Linear
@@ -85,9 +85,8 @@ KEEL_INLINE bool page_begins_system_page(const struct page* page) {
 //
 // Secure flavour: one list, first in, first out. The blocks that were freed last stay in it, as
 // many as an eighth of the page: that many other frees separate the free of a block from its reuse.
-// A refill takes at most PAGE_TAKE_MAX of the others, in a random order.
-
-#define PAGE_TAKE_MAX 16u
+// A refill takes at most BIN_BLOCKS of the others, in a random order. It puts them into an array,
+// the heap's bin (heap/bin.h), and not into a list.
 
 // For the secure flavour: blocks that stay in the list.
 KEEL_INLINE uint32_t page_quarantine(const struct page* page) {
@@ -96,7 +95,7 @@ KEEL_INLINE uint32_t page_quarantine(const struct page* page) {
 // For the secure flavour: a refill that would take fewer blocks uses other memory.
 KEEL_INLINE uint32_t page_take_min(const struct page* page) {
     uint32_t least = page->capacity / 64u + 1;
-    return least < PAGE_TAKE_MAX ? least : PAGE_TAKE_MAX;
+    return least < BIN_BLOCKS ? least : BIN_BLOCKS;
 }
 
 // True if page_take_free can take a block.
@@ -113,13 +112,14 @@ KEEL_INLINE bool page_is_worth_taking(const struct page* page) {
            use->carved - use->used >= page_quarantine(page) + (page->capacity + 12u) / 16;
 }
 
-// For the secure flavour: as page_take_free. At most PAGE_TAKE_MAX steps.
-struct block* page_take_oldest(struct page* page);
+// For the secure flavour, as page_take_free and page_carve: puts at most `limit` blocks into the
+// array in front of `end`, and returns their number. limit <= BIN_BLOCKS.
+unsigned page_take_oldest(struct page* page, struct block** end);
+unsigned page_carve_into(struct page* page, struct block** end, unsigned limit);
 
 // Takes the list of free blocks, O(1). The blocks count as used from now on, because they go to the
 // bin. page_can_give is true.
 KEEL_INLINE struct block* page_take_free(struct page* page) {
-    if (KEEL_SECURE) return page_take_oldest(page);
     struct page_use* use = page_use(page);
     struct block* list = use->local_free;
     use->local_free = NULL;
@@ -127,38 +127,47 @@ KEEL_INLINE struct block* page_take_free(struct page* page) {
     return list;
 }
 
-// Links a list of blocks into the list of free blocks.
-KEEL_INLINE void page_link(struct page_use* use, struct block* head, struct block* tail) {
+// The first block of the list of free blocks.
+KEEL_INLINE struct block* page_first_free(const struct page_use* use) {
+    return (struct block*)link_order((uintptr_t)use->local_free);
+}
+
+// Links a list of blocks into the list of free blocks. `tail_mask`: block_mask of the tail.
+KEEL_INLINE void page_link(struct page_use* use, struct block* head, struct block* tail,
+                           uintptr_t tail_mask) {
     if (!KEEL_SECURE) {
         tail->next = use->local_free;
         use->local_free = head;
         return;
     }
-    uintptr_t key = block_guard.key; // read once
-    tail->next = (struct block*)(key ^ (uintptr_t)tail);
-    uintptr_t end = key ^ (uintptr_t)use->tail; // the link of the last block
-    if (KEEL_UNLIKELY(use->local_free == NULL))
-        use->local_free = head;
-    else if (KEEL_UNLIKELY((uintptr_t)use->tail->next != end))
-        block_fault_at_malloc(use->tail, 0);
-    else
-        use->tail->next = (struct block*)((uintptr_t)head ^ key ^ (uintptr_t)use->tail);
-    use->tail = tail;
+    // The last link is NULL, masked. The exclusive or puts `head` there, and keeps what the program
+    // may have changed.
+    *use->tail = (struct block*)((uintptr_t)*use->tail ^ link_order((uintptr_t)head));
+    tail->next = (struct block*)tail_mask;
+    use->tail = &tail->next;
+}
+// Makes the list empty.
+KEEL_INLINE void page_unlink_all(struct page_use* use) {
+    use->local_free = NULL;
+    if (KEEL_SECURE) use->tail = &use->local_free;
 }
 
 // Puts a block back. True if the page has no used block left.
-KEEL_INLINE bool page_push(struct page* page, void* address) {
+KEEL_INLINE bool page_push_masked(struct page* page, void* address, uintptr_t mask) {
     struct page_use* use = page_use(page);
-    page_link(use, address, address);
+    page_link(use, address, address, mask);
     atomic_order_for_signals(); // `used` last, see heap/relief.c; the compiler alone has to know
     return --use->used == 0;
+}
+KEEL_INLINE bool page_push(struct page* page, void* address) {
+    return page_push_masked(page, address, block_mask(address));
 }
 
 // Puts a list of `count` blocks back, O(1). True if the page has no used block left.
 KEEL_INLINE bool page_push_list(struct page* page, struct block* head, struct block* tail,
                                 unsigned count) {
     struct page_use* use = page_use(page);
-    page_link(use, head, tail);
+    page_link(use, head, tail, block_mask(tail));
     atomic_order_for_signals(); // likewise
     use->used -= count;
     return use->used == 0;

@@ -61,6 +61,18 @@ KEEL_INLINE struct page* page_of(const void* address) {
     return (struct page*)(base + (slice * sizeof(struct page) + offsets[a >> WINDOW_SHIFT]));
 }
 
+// The same for any 64-bit value, without regard to the bits that an address does not have. For the
+// secure flavour, whose free compares the whole address with that of the page.
+KEEL_INLINE struct page* page_of_low(const void* address) {
+    uintptr_t a = (uintptr_t)address;
+    const char* base = (const char*)&page_map;
+    KEEL_OPAQUE(base);
+    const uintptr_t* offsets = (const uintptr_t*)(base + offsetof(struct page_map, offset));
+    size_t slice = (uint32_t)a >> SLICE_SHIFT;
+    size_t window = (uint32_t)(a >> WINDOW_SHIFT) % WINDOW_COUNT;
+    return (struct page*)(base + (slice * sizeof(struct page) + offsets[window]));
+}
+
 // The same for any 64-bit value. For a value that cannot be an address it returns metadata without
 // an owner. free uses page_of, which is shorter, but crashes for such a value.
 KEEL_INLINE struct page* page_of_any(const void* address) {

@@ -39,8 +39,8 @@ enum {
 //   0       8       16      24            28         30      31         32       64
 //   | owner | start | bytes | block_bytes | capacity | class | distance | secure |
 //
-//   32           40       48
-//   | last_block | usable | unused |      the part `secure`, read in the secure flavour only
+//   32         40       48
+//   | fast_end | usable | unused |      the part `secure`, read in the secure flavour only
 struct page {
     KEEL_ALIGNED(KEEL_CACHE_LINE)
     atomic_word owner;    // heap | flags; 0: no page begins here
@@ -50,7 +50,7 @@ struct page {
     uint16_t capacity;    // == slices * 64 KiB / block_bytes
     uint8_t size_class;   // index into the table of size classes
     uint8_t distance;     // PAGE_INTERIOR: slices back to the first one, 1..3
-    uint32_t last_block;  // == (capacity - 1) * block_bytes; the greatest offset of a block
+    size_t fast_end;      // page_last + 1; 0: no free takes the fast path
     size_t usable;        // of a large block: its bytes before its state word
 };
 _Static_assert(sizeof(struct page) == KEEL_CACHE_LINE, "no line with that of another thread");
@@ -62,13 +62,14 @@ _Static_assert(sizeof(struct page) == KEEL_CACHE_LINE, "no line with that of ano
 //   | next | local_free | used | carved | list | fresh | prev | tail | unused |
 struct page_use {
     KEEL_ALIGNED(KEEL_CACHE_LINE) struct page* next;
-    struct block* local_free; // free blocks, without those in the heap's bin
+    struct block* local_free; // free blocks, without those in the heap's bin (page_first_free)
     uint32_t used;            // blocks that the program, a bin, a batch or a remote list holds
     uint16_t carved;   // blocks 0..carved-1 exist; this page never wrote the memory behind them
     atomic_small list; // enum page_list: the list that next/prev link it into
     uint8_t fresh;     // enum page_fresh: state of the memory behind the carved blocks
     struct page* prev;
-    struct block* tail; // secure flavour: last block of local_free, unless that is empty
+    struct block**
+        tail; // secure flavour: the last link of local_free, or local_free if it is empty
 };
 _Static_assert(sizeof(struct page_use) == sizeof(struct page), "one index, three arrays");
 

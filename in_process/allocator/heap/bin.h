@@ -1,0 +1,75 @@
+// The bin of a size class: the blocks that malloc returns next. All of them are from the current
+// page of the class.
+//
+// Plain flavour: a list of blocks.
+//
+// Secure flavour: an array in the heap, filled at its end, in front of a place that is always NULL.
+// No block that malloc is about to return has a link that the program could have overwritten.
+//
+//   heap->slots[c]   | - | - | .. | b7 | b2 | b9 | NULL |     heap->bin[c].slot: where b7 is
+//
+// The place of the next block is kept as its offset in the heap, so that a heap of zeros is one
+// with empty bins: at offset 0 is the bin of the class 0, which the secure flavour does not use.
+#ifndef KEEL_ALLOCATOR_HEAP_BIN_H
+#define KEEL_ALLOCATOR_HEAP_BIN_H
+
+#include "allocator/heap/heap.h"
+
+KEEL_INLINE struct block** bin_slot(const struct heap* heap, unsigned size_class) {
+    return (struct block**)((uintptr_t)heap + heap->bin[size_class].slot);
+}
+
+// The block that bin_take_first will take. NULL: the bin is empty.
+KEEL_INLINE struct block* bin_first(const struct heap* heap, unsigned size_class) {
+    return KEEL_SECURE ? *bin_slot(heap, size_class) : heap->bin[size_class].first;
+}
+
+// Removes the first block, which is `block`, from the bin. Plain flavour: prefetches the block
+// after it, which the next malloc of this class reads and which may not be in the caches. Secure
+// flavour: verifies that the block is free. (There the refill has prefetched all blocks.)
+KEEL_INLINE void bin_take_first(struct heap* heap, unsigned size_class, struct block* block) {
+    if (KEEL_SECURE) {
+        heap->bin[size_class].slot += sizeof(struct block*);
+        block_take(block, size_class_bytes[size_class]);
+    } else {
+        heap->bin[size_class].first = block->next;
+        KEEL_PREFETCH(block->next);
+    }
+}
+
+// Removes the first `count` blocks; `next` is the one after them.
+KEEL_INLINE void bin_drop(struct heap* heap, unsigned size_class, unsigned count,
+                          struct block* next) {
+    if (KEEL_SECURE)
+        heap->bin[size_class].slot += count * sizeof(struct block*);
+    else
+        heap->bin[size_class].first = next;
+}
+
+// --- For the secure flavour; the bin is empty ---
+
+KEEL_INLINE struct block** bin_end(struct heap* heap, unsigned size_class) {
+    return &heap->slots[size_class][BIN_BLOCKS];
+}
+// The last `count` places hold blocks now.
+KEEL_INLINE void bin_set_count(struct heap* heap, unsigned size_class, unsigned count) {
+    heap->bin[size_class].slot = (uintptr_t)(bin_end(heap, size_class) - count) - (uintptr_t)heap;
+}
+
+// Fills it with freed blocks of the current page; page_can_give is true. Returns the first block.
+KEEL_INLINE struct block* bin_take_oldest(struct heap* heap, unsigned size_class,
+                                          struct page* page) {
+    bin_set_count(heap, size_class, page_take_oldest(page, bin_end(heap, size_class)));
+    return bin_first(heap, size_class);
+}
+
+// --- To visit all blocks ---
+
+// The block at the place `index`; `before` is the one in front of it. NULL: there are no more.
+KEEL_INLINE struct block* bin_at(const struct heap* heap, unsigned size_class, unsigned index,
+                                 const struct block* before) {
+    if (KEEL_SECURE) return bin_slot(heap, size_class)[index];
+    return index == 0 ? bin_first(heap, size_class) : before->next;
+}
+
+#endif
