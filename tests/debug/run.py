@@ -56,9 +56,9 @@ def in_order(names, functions):
 def a_report_names_the_functions():
     run = Run("double-free")
     assert run.status == -6 and "double free" in run.first(), run.err
-    in_order(["allocates_here", "double_free", "main"], run.stack("allocated"))
-    in_order(["frees_here", "double_free", "main"], run.stack("freed"))
-    in_order(["frees_again", "double_free", "main"], run.stack("found"))
+    in_order(["allocates_here", "double_free", "mode_run"], run.stack("allocated"))
+    in_order(["frees_here", "double_free", "mode_run"], run.stack("freed"))
+    in_order(["frees_again", "double_free", "mode_run"], run.stack("found"))
 
 
 def a_program_in_a_folder_with_any_name_has_frames():
@@ -70,7 +70,7 @@ def a_program_in_a_folder_with_any_name_has_frames():
         arguments = shlex.split(command)
         assert arguments[2] == program, command
         names = subprocess.run(arguments, capture_output=True, text=True, check=True).stdout
-        in_order(["allocates_here", "double_free", "main", "frees_here", "frees_again"],
+        in_order(["allocates_here", "double_free", "mode_run", "frees_here", "frees_again"],
                  re.findall(r"\w+", names))
 
 
@@ -110,7 +110,7 @@ def a_report_names_the_threads():
 def frames_of_any_size_are_unwound():
     run = Run("varying-frames")
     for name, function in ("allocated", "allocates_here"), ("freed", "frees_here"):
-        in_order([function, "varying_frames", "main"], run.stack(name))
+        in_order([function, "varying_frames", "mode_run"], run.stack(name))
     in_order(["allocates_here", "allocates_deep", "varying_frames"], run.stack("allocated"))
 
 
@@ -129,7 +129,7 @@ def a_stack_may_end_in_any_way():
 def frames_behind_a_signal_are_found():
     run = Run("stack-through-signal")
     in_order(["allocates_here", "allocates_in_signal", "raises_here", "stack_through_signal",
-              "main"], run.stack("allocated"))
+              "mode_run"], run.stack("allocated"))
 
 
 def stacks_have_the_frames_that_are_asked_for():
