@@ -174,18 +174,26 @@ KEEL_INLINE uint32_t thread_of_heap(void) {
     return KEEL_SECURE ? atomic_get(&thread_heap->thread_id) : 0;
 }
 
+KEEL_INLINE struct page* free_page_of(const void* address) {
+    return KEEL_SECURE ? page_of_low(address) : page_of(address);
+}
+
+// Frees a block of a page of the calling thread's heap.
+KEEL_INLINE void free_own(struct page* page, void* address) {
+    uintptr_t mask;
+    if (KEEL_UNLIKELY(!block_try_free(page, address, thread_heap->free_mark, &mask)))
+        free_slow(address, page);
+    else if (KEEL_UNLIKELY(page_push_masked(page, address, mask)))
+        free_page_emptied(page);
+}
+
 KEEL_INLINE void free_block(void* address) {
     address = address_untagged(address);
-    struct page* page = KEEL_SECURE ? page_of_low(address) : page_of(address);
-    if (KEEL_LIKELY(atomic_get(&page->owner) == (uintptr_t)thread_heap)) {
-        uintptr_t mask;
-        if (KEEL_UNLIKELY(!block_try_free(page, address, thread_heap->free_mark, &mask)))
-            free_slow(address, page);
-        else if (KEEL_UNLIKELY(page_push_masked(page, address, mask)))
-            free_page_emptied(page);
-    } else {
+    struct page* page = free_page_of(address);
+    if (KEEL_LIKELY(atomic_get(&page->owner) == (uintptr_t)thread_heap))
+        free_own(page, address);
+    else
         free_slow(address, page);
-    }
 }
 
 // For the secure flavour: ends the process if the size or the alignment is not that of the block.
@@ -194,7 +202,16 @@ void free_verify_size(const void* address, size_t size, size_t alignment, bool e
 
 // Like free_block, for a caller that knows the size and the alignment that it requested.
 KEEL_INLINE void free_sized_block(void* address, size_t size, size_t alignment, bool exact) {
-    if (KEEL_SECURE) free_verify_size(address, size, alignment, exact);
+    if (KEEL_SECURE) {
+        struct page* page = free_page_of(address_untagged(address));
+        if (alignment == 1 && KEEL_LIKELY(size <= REQUEST_SMALL_MAX) &&
+            KEEL_LIKELY(atomic_get(&page->owner) == (uintptr_t)thread_heap) &&
+            KEEL_LIKELY(page->size_class == request_class_small(size))) {
+            free_own(page, address_untagged(address));
+            return;
+        }
+        free_verify_size(address, size, alignment, exact);
+    }
     free_block(address);
 }
 

@@ -152,6 +152,9 @@ void free_verify_size(const void* address, size_t size, size_t alignment, bool e
     const struct page* page = page_around(address);
     uintptr_t owner = atomic_get(&page->owner);
     if (owner == 0) return; // the free reports what is wrong
+    if (alignment == 1 && size <= REQUEST_SMALL_MAX && page->block_bytes != 0 &&
+        request_class_small(size) == page->size_class)
+        return;
     if ((owner & HEAP_USER) != 0 && user_heap_of(page_heap(owner))->inner) return;
     size_t usable = page_usable_bytes(page);
     bool resized = !exact && size <= usable && size >= usable / 2;

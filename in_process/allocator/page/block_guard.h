@@ -107,7 +107,6 @@ KEEL_COLD bool block_is_zero(const void* block, uint32_t block_bytes);
 
 // A new block of a bin: free, by no thread.
 KEEL_INLINE void block_carve(struct block* block, uint32_t block_bytes) {
-    if (block_guard.zero != 0) block_zero(block, block_bytes);
     block->next = NULL;
     *block_state(block, block_bytes) = ~block_mask(block);
 }

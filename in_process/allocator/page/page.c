@@ -11,13 +11,27 @@ static uint32_t order_bits(void) {
     return (uint32_t)(state >> 32);
 }
 
-static KEEL_NOINLINE void shuffle(struct block** blocks, unsigned count) {
-    for (unsigned left = count; left > 1; left--) {
-        unsigned chosen = (unsigned)((uint64_t)order_bits() * left >> 32);
-        struct block* block = blocks[chosen];
-        blocks[chosen] = blocks[left - 1];
-        blocks[left - 1] = block;
+// A random order of `count` blocks: order[i] is the place of the one at i.
+static const uint8_t* random_order(unsigned count, uint8_t* buffer) {
+    static const uint8_t alone[1] = {0};
+    if (count == 1) return alone;
+    uint32_t bits = order_bits();
+    const uint8_t* row = block_guard.orders[bits % BIN_ORDERS] + (bits >> 16) % BIN_BLOCKS;
+    if (KEEL_LIKELY(count == BIN_BLOCKS)) return row;
+    if (count <= 4) { // a quarter of the bits decides on each place
+        for (unsigned i = 0; i < count; i++, bits >>= 8) {
+            unsigned other = (bits & 255) * (i + 1) >> 8;
+            buffer[i] = buffer[other];
+            buffer[other] = (uint8_t)i;
+        }
+        return buffer;
     }
+    unsigned found = 0;
+    for (unsigned i = 0; i < BIN_BLOCKS; i++) {
+        buffer[found] = row[i];
+        found += row[i] < count;
+    }
+    return buffer;
 }
 
 struct page* page_begin(char* start, unsigned size_class, uintptr_t owner, unsigned fresh) {
@@ -178,22 +192,35 @@ struct block* page_carve(struct page* page) {
 
 // --- The bins of the secure flavour --------------------------------------------------------------
 
-unsigned page_carve_into(struct page* page, struct block** end, unsigned limit) {
-    const char* first = carve_first(page);
-    unsigned count = carve_count(page, first, limit);
-    struct block** blocks = end - count;
-    uint32_t carved = page_use(page)->carved;
-    if (count != 0) carve_begin(page, first, count);
+static KEEL_COLD void zero_blocks(struct block* const* blocks, unsigned count, uint32_t bytes) {
+    for (unsigned i = 0; i < count; i++) block_zero(blocks[i], bytes);
+}
+static KEEL_COLD void verify_zero(struct block* const* blocks, unsigned count, uint32_t bytes) {
     for (unsigned i = 0; i < count; i++) {
-        blocks[i] = page_block(page, carved + i);
-        block_carve(blocks[i], page->block_bytes);
+        if (!block_is_zero(blocks[i], bytes)) block_fault_at_malloc(blocks[i], bytes);
     }
-    shuffle(blocks, count);
+}
+
+unsigned page_carve_into(struct page* page, struct block** end, unsigned limit) {
+    uint8_t buffer[BIN_BLOCKS + 1];
+    uint32_t block_bytes = page->block_bytes;
+    char* first = carve_first(page);
+    unsigned count = carve_count(page, first, limit);
+    if (count == 0) return 0;
+    carve_begin(page, first, count);
+    struct block** blocks = end - count;
+    const uint8_t* order = random_order(count, buffer);
+    char* at = first;
+    for (unsigned i = 0; i < count; i++, at += block_bytes) {
+        blocks[order[i]] = (struct block*)(void*)at;
+        block_carve(blocks[order[i]], block_bytes);
+    }
+    if (KEEL_UNLIKELY(block_guard.zero != 0)) zero_blocks(blocks, count, block_bytes);
     return count;
 }
 
-// Takes the first blocks of the list and puts each at its place: order[i], or i if that is NULL.
-// The state of each block is verified when malloc returns it.
+// Takes the first blocks of the list and puts each at its place. The state of each block is
+// verified when malloc returns it.
 KEEL_INLINE struct block* take_first(const struct page* page, struct block** blocks, unsigned count,
                                      const uint8_t* order) {
     struct block* block = page_first_free(page_use(page));
@@ -203,7 +230,7 @@ KEEL_INLINE struct block* take_first(const struct page* page, struct block** blo
 #pragma GCC unroll 16
     for (unsigned i = 0; i < count; i++) {
         KEEL_PREFETCH(block_state(block, block_bytes));
-        blocks[order != NULL ? order[i] : i] = block;
+        blocks[order[i]] = block;
         struct block* next = block_next_in(start, last, block, i + 1 == count);
         block->next = NULL;
         block = next;
@@ -213,15 +240,8 @@ KEEL_INLINE struct block* take_first(const struct page* page, struct block** blo
 
 static KEEL_NOINLINE struct block* take_few(const struct page* page, struct block** blocks,
                                             unsigned count) {
-    struct block* rest = take_first(page, blocks, count, NULL);
-    shuffle(blocks, count);
-    return rest;
-}
-
-static KEEL_COLD void verify_zero(struct block* const* blocks, unsigned count, uint32_t bytes) {
-    for (unsigned i = 0; i < count; i++) {
-        if (!block_is_zero(blocks[i], bytes)) block_fault_at_malloc(blocks[i], bytes);
-    }
+    uint8_t buffer[BIN_BLOCKS + 1];
+    return take_first(page, blocks, count, random_order(count, buffer));
 }
 
 unsigned page_take_oldest(struct page* page, struct block** end) {
@@ -230,13 +250,10 @@ unsigned page_take_oldest(struct page* page, struct block** end) {
     unsigned count = left < BIN_BLOCKS ? left : BIN_BLOCKS;
     struct block** blocks = end - count;
     struct block* rest;
-    if (KEEL_LIKELY(count == BIN_BLOCKS)) {
-        uint32_t bits = order_bits();
-        const uint8_t* order = block_guard.orders[bits % BIN_ORDERS];
-        rest = take_first(page, blocks, BIN_BLOCKS, order + (bits >> 16) % BIN_BLOCKS);
-    } else {
+    if (KEEL_LIKELY(count == BIN_BLOCKS))
+        rest = take_first(page, blocks, BIN_BLOCKS, random_order(BIN_BLOCKS, NULL));
+    else
         rest = take_few(page, blocks, count);
-    }
     if (KEEL_UNLIKELY(block_guard.zero != 0)) verify_zero(blocks, count, page->block_bytes);
     use->local_free = (struct block*)link_order((uintptr_t)rest);
     if (rest == NULL) page_unlink_all(use);
