@@ -196,9 +196,9 @@ KEEL_INLINE void free_block(void* address) {
         free_slow(address, page);
 }
 
-// For the secure flavour: ends the process if the size or the alignment is not that of the block.
-// An alignment of 1 is not verified. `exact` is true if the block has never been resized.
-void free_verify_size(const void* address, size_t size, size_t alignment, bool exact);
+// For the secure flavour: frees the block, but ends the process if the size or the alignment (1:
+// any) is not that of the block. `exact`: the block has never been resized.
+KEEL_NOINLINE void free_sized_slow(void* address, size_t size, size_t alignment, bool exact);
 
 // Like free_block, for a caller that knows the size and the alignment that it requested.
 KEEL_INLINE void free_sized_block(void* address, size_t size, size_t alignment, bool exact) {
@@ -208,11 +208,12 @@ KEEL_INLINE void free_sized_block(void* address, size_t size, size_t alignment, 
             KEEL_LIKELY(atomic_get(&page->owner) == (uintptr_t)thread_heap) &&
             KEEL_LIKELY(page->size_class == request_class_small(size))) {
             free_own(page, address_untagged(address));
-            return;
+        } else {
+            free_sized_slow(address, size, alignment, exact);
         }
-        free_verify_size(address, size, alignment, exact);
+    } else {
+        free_block(address);
     }
-    free_block(address);
 }
 
 // Like free_block, but first checks the address. If no process can have such an address, it is

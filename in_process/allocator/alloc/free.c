@@ -148,7 +148,7 @@ void free_slow(void* address, struct page* page) {
 
 // A realloc may leave a block in place that has up to twice the size (reallocate.c). A block of a
 // user heap may be larger than its request (user_heap.h).
-void free_verify_size(const void* address, size_t size, size_t alignment, bool exact) {
+static void free_verify_size(const void* address, size_t size, size_t alignment, bool exact) {
     const struct page* page = page_around(address);
     uintptr_t owner = atomic_get(&page->owner);
     if (owner == 0) return; // the free reports what is wrong
@@ -163,6 +163,11 @@ void free_verify_size(const void* address, size_t size, size_t alignment, bool e
     if (resized || same) return;
     panic_block(FAULT_FREE_SIZE, address,
                 (struct fault_block){.bytes = usable, .thread = thread_of_heap()});
+}
+
+void free_sized_slow(void* address, size_t size, size_t alignment, bool exact) {
+    free_verify_size(address, size, alignment, exact);
+    free_block(address);
 }
 
 void free_any(void* address) {
