@@ -3,9 +3,14 @@
 
 static panic_output output_at_panic;
 static panic_output output_of_warnings;
+static uint32_t (*thread_at_panic)(void);
 
 void panic_set_output(panic_output output) {
     output_at_panic = output;
+}
+
+void panic_set_thread(uint32_t (*thread)(void)) {
+    thread_at_panic = thread;
 }
 
 const char* panic_sentence(enum fault fault) {
@@ -73,7 +78,9 @@ void warn(enum fault fault, const void* about) {
 }
 
 void panic(enum fault fault, const void* about) {
-    panic_block(fault, about, no_block);
+    struct fault_block block = no_block;
+    if (thread_at_panic != NULL) block.thread = thread_at_panic();
+    panic_block(fault, about, block);
 }
 
 void panic_text(enum fault fault, const char* text, size_t length) {

@@ -31,6 +31,9 @@ typedef void (*panic_output)(enum fault fault, const char* text, size_t length);
 // Called once, at process start. `output` writes the text and does not return into the heap.
 void panic_set_output(panic_output output);
 
+// The number of the calling thread, for the messages of `panic`. Without it they have none.
+void panic_set_thread(uint32_t (*thread)(void));
+
 // The same for faults that do no harm: `output` returns. Without it, `warn` has no effect.
 void warn_set_output(panic_output output);
 KEEL_COLD void warn(enum fault fault, const void* about);

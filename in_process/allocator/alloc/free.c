@@ -24,6 +24,7 @@ void free_page_emptied(struct page* page) {
 static void free_unknown(void* address) {
     if (address == NULL) return;
     guarded_free_unknown(address);
+    large_require_not_freed(address);
     if (KEEL_SECURE && large_contains(address)) panic(FAULT_FREE_MISALIGNED, address);
     if (slices_contain(address)) panic(FAULT_FREE_NOT_ALLOCATED, address);
     count_event(EVENT_FOREIGN_FREE, 1);

@@ -82,6 +82,7 @@ static void verify_live(const struct page* page, const void* address) {
 
 size_t block_verified_bytes(const void* address) {
     const struct page* page = live_page_around(address);
+    if (page == NULL) large_require_not_freed(address);
     if (page == NULL && (slices_contain(address) || large_contains(address)))
         panic(FAULT_FREE_NOT_ALLOCATED, address);
     if (page == NULL) return 0;
@@ -92,6 +93,7 @@ size_t block_verified_bytes(const void* address) {
 // Of a block that is not Keel's, or no longer.
 static void realloc_unknown(const void* address) {
     guarded_free_unknown(address);
+    large_require_not_freed(address);
     bool ours = slices_contain(address) || (KEEL_SECURE && large_contains(address));
     if (ours || (KEEL_SECURE && option_get(OPTION_FOREIGN_FREE) != 0))
         panic(FAULT_FREE_NOT_ALLOCATED, address);

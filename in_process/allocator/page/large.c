@@ -225,7 +225,7 @@ static void leave_quarantine(struct quarantined range) {
 }
 
 static void enter_quarantine(struct page* page) {
-    struct quarantined range = {page->start, page->bytes};
+    struct quarantined range = {page->start, page->bytes, os_thread_id()};
     mark_freed(page);
     large_end(page);
     while (atomic_get(&quarantine.bytes) + (int64_t)range.bytes > LARGE_QUARANTINE_BYTES) {
@@ -234,6 +234,16 @@ static void enter_quarantine(struct page* page) {
         leave_quarantine(oldest);
     }
     leave_quarantine(quarantine_put(&quarantine, range));
+}
+
+void large_require_not_freed(const void* address) {
+    if (!KEEL_SECURE || !address_is_possible(address)) return;
+    struct quarantined range = quarantine_find(&quarantine, address_untagged(address));
+    if (range.start == NULL) return;
+    panic_block(FAULT_DOUBLE_FREE, address,
+                (struct fault_block){.bytes = page_of(range.start)->usable,
+                                     .freed_by = range.thread,
+                                     .thread = os_thread_id()});
 }
 
 void large_quarantine_end(void) {

@@ -63,6 +63,10 @@ KEEL_INLINE void large_verify(const struct page* page) {
 // before it.
 bool large_contains(const void* address);
 
+// For the secure flavour: ends the process if a freed block that begins at the address is in
+// quarantine. At most 16 steps.
+void large_require_not_freed(const void* address);
+
 // Begins a block on slices of the caller whose content is unknown.
 void large_begin(char* start, size_t slices);
 

@@ -3,11 +3,11 @@
 enum { EMPTY = 0, CHANGING = 1 };
 
 static struct quarantined place_take(struct quarantine* quarantine, unsigned at) {
-    struct quarantined range = {NULL, 0};
+    struct quarantined range = {NULL, 0, 0};
     atomic_word* start = &quarantine->place[at].start;
     uintptr_t seen = atomic_get(start);
     if (seen == EMPTY || seen == CHANGING || !atomic_try_word(start, &seen, CHANGING)) return range;
-    range = (struct quarantined){(char*)seen, quarantine->place[at].bytes};
+    range = (struct quarantined){(char*)seen, quarantine->place[at].bytes, 0};
     atomic_set_release(start, EMPTY);
     (void)atomic_sub(&quarantine->bytes, (int64_t)range.bytes);
     return range;
@@ -18,17 +18,27 @@ struct quarantined quarantine_put(struct quarantine* quarantine, struct quaranti
     atomic_word* start = &quarantine->place[at].start;
     uintptr_t seen = atomic_get(start);
     if (seen == CHANGING || !atomic_try_word(start, &seen, CHANGING)) return range;
-    struct quarantined oldest = {NULL, 0};
-    if (seen != EMPTY) oldest = (struct quarantined){(char*)seen, quarantine->place[at].bytes};
+    struct quarantined oldest = {NULL, 0, 0};
+    if (seen != EMPTY) oldest = (struct quarantined){(char*)seen, quarantine->place[at].bytes, 0};
     quarantine->place[at].bytes = range.bytes;
+    quarantine->place[at].thread = range.thread;
     (void)atomic_add(&quarantine->bytes, (int64_t)range.bytes - (int64_t)oldest.bytes);
     atomic_set_release(start, (uintptr_t)range.start);
     return oldest;
 }
 
+struct quarantined quarantine_find(struct quarantine* quarantine, const void* start) {
+    for (unsigned i = 0; i < QUARANTINE_PLACES; i++) {
+        if (start == NULL || atomic_get(&quarantine->place[i].start) != (uintptr_t)start) continue;
+        return (struct quarantined){(char*)(uintptr_t)start, quarantine->place[i].bytes,
+                                    quarantine->place[i].thread};
+    }
+    return (struct quarantined){NULL, 0, 0};
+}
+
 struct quarantined quarantine_take(struct quarantine* quarantine) {
     unsigned next = atomic_get(&quarantine->next);
-    struct quarantined range = {NULL, 0};
+    struct quarantined range = {NULL, 0, 0};
     for (unsigned i = 0; i < QUARANTINE_PLACES && range.start == NULL; i++)
         range = place_take(quarantine, (next + i) % QUARANTINE_PLACES);
     return range;

@@ -13,6 +13,7 @@
 struct quarantined {
     char* start; // NULL: none
     size_t bytes;
+    uint32_t thread; // that has put it there
 };
 
 struct quarantine {
@@ -21,12 +22,16 @@ struct quarantine {
     struct {
         atomic_word start; // 0: empty; 1: a thread changes the place
         size_t bytes;
+        uint32_t thread;
     } place[QUARANTINE_PLACES];
 };
 
 // Puts a range. Returns the one that leaves for it: the oldest, or `range` itself if another thread
 // changes the same place. Start NULL: none leaves.
 struct quarantined quarantine_put(struct quarantine* quarantine, struct quarantined range);
+
+// The range that begins at the address, which stays. Start NULL: there is none.
+struct quarantined quarantine_find(struct quarantine* quarantine, const void* start);
 
 // Takes the oldest range. Start NULL: none is left.
 struct quarantined quarantine_take(struct quarantine* quarantine);
