@@ -24,8 +24,8 @@ static struct block* bin_take_some(struct heap* heap, struct page* page) {
     if (page_can_give(page)) {
         carves = use->carved - use->used < REFILL_SHORT && !page_begins_system_page(page);
         count = page_take_oldest(page, end);
-    } else {
-        heap->bin_zero[size_class] = use->fresh & PAGE_ZERO;
+    } else if ((use->fresh & PAGE_ZERO) != 0) {
+        heap->bin_zero[size_class] = 1;
     }
     if (carves && use->carved < page->capacity) {
         count += page_carve_into(page, end - count, BIN_BLOCKS - count);
