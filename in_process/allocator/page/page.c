@@ -157,8 +157,8 @@ static struct block* carve_list(char* first, uint32_t step, unsigned count) {
     return (struct block*)first;
 }
 
-// Blocks of which the first one is `first`. All of them begin in the same system page, or the page is
-// warm.
+// Blocks of which the first one is `first`. All of them begin in the same system page, or the page
+// is warm.
 static unsigned carve_count(const struct page* page, const char* first, unsigned limit) {
     unsigned left = (unsigned)(page->capacity - page_use(page)->carved);
     size_t to_boundary = SYSTEM_PAGE - ((uintptr_t)first & (SYSTEM_PAGE - 1));

@@ -68,8 +68,9 @@ void page_end(struct page* page);
 void page_forget_blocks(struct page* page);
 
 // Carves up to 16 blocks. All of them begin in the same system page, so carving takes at most one
-// page fault. On a page with PAGE_WARM it carves at least 4, if the page has as many left. Returns NULL if all blocks of the page are carved. The new blocks count as used. On a
-// page with PAGE_ZERO they are zero except for their first word.
+// page fault. On a page with PAGE_WARM it carves at least 4, if the page has as many left. Returns
+// NULL if all blocks of the page are carved. The new blocks count as used. On a page with PAGE_ZERO
+// they are zero except for their first word.
 struct block* page_carve(struct page* page);
 
 // True if the next block to be carved is the first one that begins in its system page. Carving it

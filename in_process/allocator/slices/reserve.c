@@ -13,7 +13,7 @@
 #include "os/process.h"
 
 #define SLACK_SLICES ((size_t)512) // 32 MiB
-#define IDLE_SLICES ((size_t)8) // 512 KiB
+#define IDLE_SLICES ((size_t)8)    // 512 KiB
 #define STEP_UNMAP_BYTES ((size_t)1 << 20)
 #define STEP_CAP_BYTES ((size_t)16 << 20)
 #define STEP_LARGE_CALLS 32u // 80 MiB in runs of 4 MiB take 20

@@ -121,7 +121,7 @@ static void test_classes_stay(void) {
     CHECK(pthread_join(thread, NULL) == 0);
 }
 
-// --- Warm pages -----------------------------------------------------------------------------------
+// --- Warm pages ----------------------------------------------------------------------------------
 
 // On resident memory, blocks larger than a system page do not need a refill each.
 static void* carve_warm(void* argument) {

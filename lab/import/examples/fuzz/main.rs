@@ -2,10 +2,10 @@
 //!
 //! A target is a form of text, `packed` for the archives around them, `frames` for the file of
 //! `--frames`, a file of an unfinished recording (`spool`, `rings`, `partial`), or a complete
-//! `journal` (left.rs). A form begins with the samples and with texts that `keel export` writes, and
-//! changes bytes, numbers, fields and lines. Inputs with a new behaviour of the importer (another
-//! fault, another kind of repair, other operations) are kept for further changes. For each input the
-//! following must hold:
+//! `journal` (left.rs). A form begins with the samples and with texts that `keel export` writes,
+//! and changes bytes, numbers, fields and lines. Inputs with a new behaviour of the importer
+//! (another fault, another kind of repair, other operations) are kept for further changes. For each
+//! input the following must hold:
 //!
 //! - no panic, with and without `--repair`;
 //! - with `--repair`, only lines that cannot be read are faults;

@@ -535,7 +535,9 @@ impl Choice<'_> {
         );
         let most = unknown.values().max_by(|a, b| a.1.total_cmp(&b.1));
         let bound = most.map_or_else(String::new, |(stake, ns)| match stake.operation {
-            FRAME => format!("Another may save up to {} {}.", duration(*ns), in_frame(stake.figure)),
+            FRAME => {
+                format!("Another may save up to {} {}.", duration(*ns), in_frame(stake.figure))
+            }
             _ => {
                 let time = self.per_minute(*ns).unwrap_or_else(|| duration(*ns));
                 format!("Another may save up to {time}.")
