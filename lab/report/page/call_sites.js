@@ -59,7 +59,8 @@ const setUpCallSites = () => {
   byId("sites-note").textContent =
     `The table shows ${rows.length} of ${count(all)} lines of the program: those with the ` +
     `largest values; those with 0 are not shown. If ${limited} more than the budget of ` +
-    `${duration(budget)}, the excess is time over the budget. ${facts.frame_count ? "It is divided among these calls. " : ""}` +
+    `${duration(budget)}, the excess is time over the budget. ` +
+    (facts.frame_count ? "It is divided among these calls. " : "") +
     `A call of more than ${duration(slow)} is slow. Click a line to see its callers.`;
   const options = SITE_VALUES.map(([name], value) => make("option", { value, text: name }));
   const select = make("select", { "aria-label": "Value of the call sites" }, ...options);

@@ -534,14 +534,12 @@ impl Choice<'_> {
              program."
         );
         let most = unknown.values().max_by(|a, b| a.1.total_cmp(&b.1));
-        let bound = most.map_or_else(String::new, |(stake, ns)| match stake.operation {
-            FRAME => {
-                format!("Another may save up to {} {}.", duration(*ns), in_frame(stake.figure))
-            }
-            _ => {
-                let time = self.per_minute(*ns).unwrap_or_else(|| duration(*ns));
-                format!("Another may save up to {time}.")
-            }
+        let bound = most.map_or_else(String::new, |(stake, ns)| {
+            let saved = match stake.operation {
+                FRAME => format!("{} {}", duration(*ns), in_frame(stake.figure)),
+                _ => self.per_minute(*ns).unwrap_or_else(|| duration(*ns)),
+            };
+            format!("Another may save up to {saved}.")
         });
         let sentences = [
             bound,
