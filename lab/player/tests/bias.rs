@@ -215,10 +215,16 @@ fn timed_calls_are_measured_at_every_percentile() {
         assert_eq!(took.len(), sizes.len());
         let run = &comparison.allocators[0].runs[0];
         let has = |cause: u8, bits: u8| cause & bits != 0;
-        let counted = rows[0].iter().filter(|(_, cause)| !has(*cause, CAUSE_FOLLOWS_DETECTOR));
+        // If more than one call in 20 is marked, as on a machine with a slow clock, none is left out.
+        let marked =
+            rows[0].iter().filter(|(_, cause)| has(*cause, CAUSE_FOLLOWS_DETECTOR)).count();
+        let left_out = if marked * 20 > sizes.len() { 0 } else { marked };
+        let counted = rows[0]
+            .iter()
+            .filter(|(_, cause)| left_out == 0 || !has(*cause, CAUSE_FOLLOWS_DETECTOR));
         let counted = histogram(counted.map(|(ticks, _)| u64::from(*ticks)));
         assert!(counted.0 == run.latency["malloc"].0, "percentiles are of all but marked calls");
-        assert_eq!(run.left_out["malloc"], sizes.len() as u64 - counted.0.len());
+        assert_eq!(run.left_out.get("malloc").copied().unwrap_or(0), left_out as u64);
         // Each call contains one reading of the counter more than it notes.
         let clock = &comparison.clock;
         let added = (mean_of_most(&rows[1]) + reading) / clock.ticks_per_ns;
