@@ -79,10 +79,10 @@ KEEL_INLINE void* alloc_hit(size_t size) {
 // one block each would do the work once for every 8 blocks.
 #define REFILL_WEIGHT_MAX 16u
 #define MAINTENANCE_WEIGHT (8 * REFILL_WEIGHT_MAX)
-// The smaller weight that applies while there is a backlog: remote frees still wait after a drain,
-// or no keeper runs and there is surplus memory or a heap on the watch list (heap/watch.h).
+// The smaller weight that applies while work is left: remote frees wait after a drain; or, without
+// a keeper, there is surplus memory or a heap on the watch list (heap/watch.h).
 #define MAINTENANCE_WEIGHT_BEHIND (2 * REFILL_WEIGHT_MAX)
-// Maintenance that finds nothing to do doubles the weight, up to that of 128 refills.
+// If maintenance finds nothing to do, the weight doubles, up to this value.
 #define MAINTENANCE_WEIGHT_IDLE (128 * REFILL_WEIGHT_MAX)
 KEEL_INLINE bool maintenance_is_due(const struct heap* heap) {
     return heap->refilled >= heap->maintenance_at;
@@ -196,8 +196,8 @@ KEEL_INLINE void free_block(void* address) {
         free_slow(address, page);
 }
 
-// For the secure flavour: frees the block, but ends the process if the size or the alignment (1:
-// any) is not that of the block. `exact`: the block has never been resized.
+// For the secure flavour: frees the block. Ends the process if the size or the alignment (1: any)
+// is wrong. `exact`: the block has never been resized.
 KEEL_NOINLINE void free_sized_slow(void* address, size_t size, size_t alignment, bool exact);
 
 // Like free_block, for a caller that knows the size and the alignment that it requested.
@@ -252,13 +252,13 @@ void alloc_quantum(void);
 // work: a block put back is 1 unit, a released page is 16. False: there is nothing to do now.
 bool reclaim_step(struct heap* heap);
 
-// Looks at the next classes that have a current page. If the thread has not used a class since the
-// last look at this class, and its current page has no used block, the heap gives up the page. At
-// most 256 units of work, as above.
+// Looks at the next few classes that have a current page. If a class was not used since the last
+// look at it, and its current page has no used block, the heap gives up that page. At most 256
+// units of work, as above.
 //
-// Two classes, so that a page is not given up shortly before it is used again; more while pages
-// become empty and none begins (heap->emptied_streak), up to a quarter of the classes: the thread
-// may be about to sleep.
+// It looks at two classes, to keep pages that are needed again soon. While pages become empty and
+// none begins (heap->emptied_streak), it looks at more, up to a quarter of the classes, because the
+// thread may be about to sleep.
 #define RECLAIM_LOOK_CLASSES 2u
 void reclaim_look(struct heap* heap);
 
