@@ -153,8 +153,8 @@ KEEL_API bool kl_contains(const void* address) KEEL_NOEXCEPT;
 
 /* --- Strings and paths ------------------------------------------------------------------------ */
 
-/* Return a copy of the string, or of at most `length` characters of it, in a new block. For NULL
- * they return NULL. The cost is linear in the length. */
+/* Return a new block with a copy of the string. kl_strndup copies at most `length` characters. For
+ * NULL they return NULL. The cost is linear in the length. */
 KEEL_API char* kl_strdup(const char* string) KEEL_NOEXCEPT;
 KEEL_API char* kl_strndup(const char* string, size_t length) KEEL_NOEXCEPT;
 
@@ -201,11 +201,11 @@ KEEL_API void kl_ufree(void* block, size_t* usable) KEEL_NOEXCEPT;
 /* --- Resize and zero the new bytes ------------------------------------------------------------ */
 
 /* These work like kl_realloc and its variants. They also set every byte beyond the old size to
- * zero. They can do this only if two conditions hold. First, the block was allocated with all bytes
- * zero: by a function whose name contains calloc or zalloc (kl_calloc, kl_aligned_calloc_at,
- * kl_heap_zalloc, ...), or by a function of this section. Second, only the functions of this
- * section have resized it. If a block does not meet these conditions, the bytes between its old
- * size and its old usable size are undefined. The cost is linear in the larger size. */
+ * zero. They can do this only if two conditions hold. First, a function of this section allocated
+ * the block, or one with calloc or zalloc in its name (kl_calloc, kl_aligned_calloc_at,
+ * kl_heap_zalloc, ...). Second, only the functions of this section have resized it. Otherwise the
+ * bytes from the old size up to the old usable size can have any value. The cost is linear in the
+ * larger size. */
 KEEL_API KEEL_API_RESIZES(2) void* kl_rezalloc(void* block, size_t size) KEEL_NOEXCEPT;
 KEEL_API KEEL_API_RESIZES(2, 3) void* kl_recalloc(void* block, size_t count,
                                                   size_t size) KEEL_NOEXCEPT;
@@ -274,7 +274,7 @@ KEEL_API size_t kl_check_all(void) KEEL_NOEXCEPT;
  *
  * This function starts the keeper as an ordinary thread. Do not call it from a constructor. A
  * program that calls unshare(CLONE_NEWUSER) or setns, or that changes its user or capabilities,
- * must do so before it calls this function. After a fork, the child has no keeper.
+ * must do so before it calls this function. A fork does not copy the keeper.
  *
  * A program does not need to call this function, because Keel also starts the keeper automatically
  * (and again in a child after a fork). KEEL_KEEPER determines when:
@@ -284,8 +284,8 @@ KEEL_API size_t kl_check_all(void) KEEL_NOEXCEPT;
  *   - on: when a second thread allocates, or when that memory has grown by 2 MiB;
  *   - off: never.
  *
- * If the process has one thread at that time, Keel starts the keeper as a confined thread: it is
- * unknown to the C library, and it can only manage memory. The confined thread ends in three cases:
+ * If the process has one thread when Keel starts the keeper, the keeper is a confined thread: the C
+ * library does not know it, and it can only manage memory. The confined thread ends in three cases:
  *
  *   - The process forks. Keel starts a new one when it next needs one.
  *   - With libkeel: the program calls unshare or setns. Keel starts a new one when it next needs
@@ -301,8 +301,8 @@ KEEL_API bool kl_keeper_start(void) KEEL_NOEXCEPT;
 /* Prepares at least `bytes` bytes of warm memory for blocks of up to 64 KiB, and keeps this amount
  * available from now on. Warm memory is free memory that the system has already provided, so using
  * it causes no page fault. Keel then uses warm memory for its new pages. (A page holds blocks of
- * one size class. Its size is 64 KiB or 256 KiB.) Without this call, the first pages of each size
- * class are not warm: the first access to each system page in them causes a page fault. After
+ * one size class. Its size is 64 KiB or 256 KiB.) Without this call, the first memory of each size
+ * class is not warm: each of its system pages causes a page fault at the first access. After
  * kl_warm(0) Keel no longer keeps this amount available. Returns the number of bytes that could be
  * prepared, which is less than `bytes` if the system has no more memory. The cost is linear in
  * `bytes`: call it at program start or when a level is loaded. */
@@ -320,8 +320,8 @@ KEEL_API void kl_thread_idle(void) KEEL_NOEXCEPT;
  * `spare_bytes` is rounded up to a multiple of 64 KiB; above 2 MiB it has the effect of 2 MiB.
  *
  * The thread is a realtime thread until it passes 0 to this function or exits. Until then, its
- * calls of malloc and free neither return memory to the system, nor do maintenance for other heaps,
- * nor wake the keeper. Use this function together with a running keeper (kl_keeper_start), which
+ * calls of malloc and free return no memory to the system, do no maintenance for other heaps, and
+ * do not wake the keeper. Use this function together with a running keeper (kl_keeper_start), which
  * refills the reserve. Without a keeper, kl_thread_idle refills it. Returns false if there is no
  * memory, or if the thread is exiting and no longer has a heap. */
 KEEL_API bool kl_thread_set_realtime(size_t spare_bytes) KEEL_NOEXCEPT;
