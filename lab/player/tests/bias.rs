@@ -216,12 +216,10 @@ fn timed_calls_are_measured_at_every_percentile() {
         let run = &comparison.allocators[0].runs[0];
         let has = |cause: u8, bits: u8| cause & bits != 0;
         // If more than one call in 20 is marked, as on a machine with a slow clock, none is left out.
-        let marked =
-            rows[0].iter().filter(|(_, cause)| has(*cause, CAUSE_FOLLOWS_DETECTOR)).count();
+        let is_marked = |cause: u8| has(cause, CAUSE_FOLLOWS_DETECTOR);
+        let marked = rows[0].iter().filter(|(_, cause)| is_marked(*cause)).count();
         let left_out = if marked * 20 > sizes.len() { 0 } else { marked };
-        let counted = rows[0]
-            .iter()
-            .filter(|(_, cause)| left_out == 0 || !has(*cause, CAUSE_FOLLOWS_DETECTOR));
+        let counted = rows[0].iter().filter(|(_, cause)| left_out == 0 || !is_marked(*cause));
         let counted = histogram(counted.map(|(ticks, _)| u64::from(*ticks)));
         assert!(counted.0 == run.latency["malloc"].0, "percentiles are of all but marked calls");
         assert_eq!(run.left_out.get("malloc").copied().unwrap_or(0), left_out as u64);
