@@ -215,7 +215,7 @@ fn timed_calls_are_measured_at_every_percentile() {
         assert_eq!(took.len(), sizes.len());
         let run = &comparison.allocators[0].runs[0];
         let has = |cause: u8, bits: u8| cause & bits != 0;
-        // If more than one call in 20 is marked, as on a machine with a slow clock, none is left out.
+        // If more than one call in 20 is marked, none is left out.
         let is_marked = |cause: u8| has(cause, CAUSE_FOLLOWS_DETECTOR);
         let marked = rows[0].iter().filter(|(_, cause)| is_marked(*cause)).count();
         let left_out = if marked * 20 > sizes.len() { 0 } else { marked };
