@@ -264,9 +264,9 @@ void reclaim_look(struct heap* heap);
 
 // Called before the heap obtains a fresh page, and after a page has become empty. If the heap has
 // current pages of more than a few classes, it gives up those of unused classes (reclaim_look).
-// Therefore a thread that has used many classes and then sleeps keeps the pages of only a few. Does
-// nothing for a realtime heap. Does nothing in the secure flavour either, where the free blocks of
-// a page are in quarantine: another class could reuse their memory if the heap gave up the page.
+// Therefore a thread that has used many classes keeps the pages of only a few while it sleeps. Does
+// nothing for a realtime heap, and nothing in the secure flavour: there free blocks are in
+// quarantine, and if their page were given up, another class could reuse their memory.
 #define RECLAIM_FEW_CLASSES 4u
 KEEL_INLINE void reclaim_unused_classes(struct heap* heap, bool emptied) {
     if (KEEL_SECURE) return;
