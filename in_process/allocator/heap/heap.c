@@ -176,8 +176,8 @@ static struct run run_for(struct heap* heap, unsigned slices, bool worth_warm) {
 }
 
 // A realtime thread makes no system call. Memory of an arena is the program's.
-static unsigned cold_flags(const struct heap* heap, unsigned size_class) {
-    if (atomic_get(&heap->spare_wanted) != 0 || heap->arena != NULL) return PAGE_COLD;
+static unsigned cold_flags(struct heap* heap, unsigned size_class) {
+    if (heap_is_realtime(heap) || heap->arena != NULL) return PAGE_COLD;
     return PAGE_COLD | PAGE_AHEAD | (heap->filled[size_class] > 0 ? PAGE_FILLS : 0u);
 }
 
