@@ -1,38 +1,56 @@
-// Allocate and free: the inline fast paths, and the entries to the slow paths.
+// Allocate and free: the inline fast paths, and the functions of the slow paths.
+//
+// Terms (docs/reference/glossary.md has all of them):
+//
+//   slice         64 KiB of address space
+//   page          1 or 4 slices with blocks of one size class; not a page of the system
+//   heap          what a thread allocates from: its bins and pages
+//   bin           the heap's list of free blocks of one size class
+//   current page  the page from which the heap refills the bin of a size class
+//   carve         to make new blocks in the part of a page that was never used
+//   remote free   a free of a block in the page of another heap
+//   remote queue  the pages of a heap to which remote frees have returned blocks
+//   drain         to take these blocks back into the free lists of their pages
+//   parked heap   the heap of a thread that has ended
+//   keeper        the background thread that does maintenance
+//   quantum       one small step of maintenance on a thread of the program (alloc_quantum)
+//
+// malloc:
 //
 //   malloc(size)                                              api/override.c, api/keel.c
-//   `- alloc_hit: class = table[size]; b = heap->bin[class]; heap->bin[class] = b->next
-//      `- (bin empty, or size > 1 KiB) alloc_from_bin, for sizes up to 64 KiB: the bin of the
-//         size's class; if it is empty, alloc_from_current
-//         `- (nothing there) alloc_slow                       alloc/allocate.c
-//            |- chosen by guarded sampling: a guarded block   guarded/sample.h
-//            |- size <= 64 KiB: pop the bin of its class, else refill it from:
-//            |  |- the current page's free list               page_take_free, O(1)
-//            |  |- that list after draining the remote queue  heap_drain, <= 32 pages
-//            |  |- newly carved blocks                        page_carve, <= 16 links
-//            |  |- the next page of the class                 heap_next_page, O(1)
-//            |  `- a fresh page: a slice that the heap kept,  heap_fresh_page;
-//            |     else a run of slices                       bound: slices/run.h
-//            `- larger: a run of slices, or a mapping         large_allocate
+//   `- alloc_hit, for sizes up to 1 KiB: take the first block of the bin
+//      `- otherwise, or if the bin is empty: alloc_from_bin, for sizes up to 64 KiB
+//         `- if the bin is empty: alloc_from_current takes the free list of the current page
+//            `- otherwise: alloc_slow                         alloc/allocate.c
+//               |- guarded sampling has chosen this call: a guarded block    guarded/sample.h
+//               |- size up to 64 KiB: refill the bin from the first of these that has blocks:
+//               |  |- the free list of the current page       page_take_free, O(1)
+//               |  |- the same list after a drain             heap_drain, <= 32 pages
+//               |  |- newly carved blocks                     page_carve, <= 16 blocks
+//               |  |- the next page of the size class         heap_next_page, O(1)
+//               |  `- a fresh page                            heap_fresh_page; see slices/run.h
+//               `- larger: a run of slices, or a mapping      large_allocate
+//
+// free: each slice has an owner word. For a page it contains the page's heap, and a flag where the
+// fast path must not be used: PAGE_FULL if all blocks of the page are used, and PAGE_INTERIOR in
+// all slices of a page but the first.
 //
 //   free(p)
 //   `- free_block: page = page_of(p)
-//      |- page->owner == heap: push, decrement `used`
-//      |  `- the page is empty now: free_page_emptied         alloc/free.c
-//      `- the owner word differs: free_slow
-//         |- page of this heap, but the owner word has a flag: push, decrement `used`. The flag is
-//         |  PAGE_FULL if all blocks of the page are used, and PAGE_INTERIOR if p is not in the
-//         |  first slice of its page (each slice has an owner word)
-//         |- page of another heap: p goes into a batch; later one compare-and-swap puts the
-//         |  batch into the remote list of the page       heap/remote_queue.h
-//         |- page of a user heap: under the lock of that heap
-//         |- large: its slices are released, or the heap keeps them for its next large block;
-//         |  jumbo (a mapping): cached or unmapped; guarded: made inaccessible, now or later
-//         `- no owner. If p is NULL: do nothing. If p is in memory of Keel that is not in use:
-//            panic. If p is any other address (a foreign block): count it and ignore it
+//      |- the owner word is this thread's heap: put p into the free list of its page
+//      |  `- the page has no used blocks now: free_page_emptied     alloc/free.c
+//      `- otherwise: free_slow. It depends on the owner:
+//         |- this thread's heap, with a flag: put p into the free list of its page
+//         |- the heap of another thread: put p into a batch. Later one compare-and-swap passes the
+//         |  batch to the page                                 heap/remote_queue.h
+//         |- a heap from kl_heap_new: the same as for an own page, with the heap's lock
+//         |- a large block: release its slices, or keep them for the next large block
+//         |- a large block with its own mapping: cache the mapping, or unmap it
+//         |- a guarded block: make it inaccessible, now or later
+//         `- none: NULL is ignored. An address in unused memory of Keel ends the process. Any other
+//            address (a foreign block) is counted and ignored.
 //
-// docs/reference/glossary.md defines the terms. No function here sets errno: NULL is the only sign
-// of failure.
+// No function here sets errno. A function that fails returns NULL.
 #ifndef KEEL_ALLOCATOR_ALLOC_ALLOC_H
 #define KEEL_ALLOCATOR_ALLOC_ALLOC_H
 
@@ -41,8 +59,7 @@
 #include "base/attributes.h"
 #include <string.h>
 
-// A refill puts the free list of a page into an empty bin. If the list has fewer blocks than this,
-// the refill may also carve new blocks.
+// If a refill finds a free list with fewer blocks than this, it may also carve new blocks.
 #define REFILL_SHORT 16u
 
 // Removes and returns the first block of the bin; NULL if the bin is empty.
@@ -52,37 +69,40 @@ KEEL_INLINE struct block* bin_pop(struct heap* heap, unsigned size_class) {
     return block;
 }
 
-// Sets all usable bytes of a popped block to zero. kl_rezalloc and kl_recalloc rely on that.
+// Sets all usable bytes of a block to zero. (kl_rezalloc and kl_recalloc need all of them.) Skips
+// this if the blocks of the bin are known to be zero; then only the link of the list must be
+// cleared.
 KEEL_INLINE void* bin_zeroed(struct heap* heap, unsigned size_class, struct block* block) {
     block->next = NULL;
     return heap->bin_zero[size_class] ? (void*)block
                                       : memset(block, 0, request_class_usable(size_class));
 }
 
-// Returns a block of at least `size` bytes if the bin has one. If it returns NULL, the
-// caller calls alloc_from_bin or alloc_slow.
+// Returns the first block of the bin for this size. Returns NULL if the bin is empty or `size` is
+// too large. The caller then calls alloc_from_bin or alloc_slow.
 KEEL_INLINE void* alloc_hit(size_t size) {
     if (KEEL_UNLIKELY(size > REQUEST_SMALL_MAX)) return NULL;
     return bin_pop(thread_heap, request_class_small(size));
 }
 
-// Maintenance on the program's thread. Now and then a refill takes the slow path, which does this
-// work even if the bin could be refilled without it:
+// Maintenance on the program's thread. Some refills take the slow path although they could be done
+// without it. These refills also do maintenance:
 //
-//   - It drains the remote queue. Otherwise a thread that never needs a fresh page would never
-//     receive its remote frees.
-//   - If no keeper runs, it does a quantum (alloc_quantum) and one step for a parked heap.
+//   - They drain the remote queue. A thread that never needs a fresh page would otherwise never
+//     take back its remote frees.
+//   - If no keeper runs, they do one quantum, and one step of work for a parked heap.
 //
-// The work is due when the refills since the last time have a total weight of MAINTENANCE_WEIGHT.
-// The weight of a refill is the number of its blocks plus the number of system pages that they
-// occupy, and at most REFILL_WEIGHT_MAX. If refills were only counted, a program whose refills have
-// one block each would do the work once for every 8 blocks.
+// Each refill has a weight: the number of its blocks plus the number of system pages that these
+// occupy, but at most REFILL_WEIGHT_MAX. Maintenance is due when the weights since the last
+// maintenance add up to MAINTENANCE_WEIGHT. Refills with large blocks bring only one or a few
+// blocks, so they count less.
 #define REFILL_WEIGHT_MAX 16u
 #define MAINTENANCE_WEIGHT (8 * REFILL_WEIGHT_MAX)
-// The smaller weight that applies while work is left: remote frees wait after a drain; or, without
-// a keeper, there is surplus memory or a heap on the watch list (heap/watch.h).
+// While work is left, maintenance is due at this smaller sum of weights. Work is left if more
+// remote frees wait after a drain. Without a keeper, it is also left if there is unused memory to
+// return, or a heap on the watch list (heap/watch.h).
 #define MAINTENANCE_WEIGHT_BEHIND (2 * REFILL_WEIGHT_MAX)
-// If maintenance finds nothing to do, the weight doubles, up to this value.
+// If maintenance finds nothing to do, the required sum doubles, up to this value.
 #define MAINTENANCE_WEIGHT_IDLE (128 * REFILL_WEIGHT_MAX)
 KEEL_INLINE bool maintenance_is_due(const struct heap* heap) {
     return heap->refilled >= heap->maintenance_at;
@@ -92,11 +112,11 @@ KEEL_INLINE void refill_weigh(struct heap* heap, const struct page* page, uint32
     heap->refilled += weight < REFILL_WEIGHT_MAX ? weight : REFILL_WEIGHT_MAX;
 }
 
-// The most frequent refill: takes the free list of the current page, and returns its first block.
-// Returns NULL, and leaves the refill to the slow path, in these cases:
+// The most frequent refill. Takes the free list of the current page, and returns its first block.
+// In these cases it returns NULL, and the slow path does the refill:
 //
 //   - The list is empty.
-//   - The list has fewer than REFILL_SHORT blocks, and more blocks can be carved without a page
+//   - The list has fewer than REFILL_SHORT blocks, and the page can carve more without a page
 //     fault.
 //   - Maintenance is due.
 //   - Guarded sampling has chosen a block of the list.
@@ -125,8 +145,8 @@ KEEL_INLINE struct block* alloc_from_current(struct heap* heap, unsigned size_cl
     return block;
 }
 
-// Returns a block for any size that has a class, from the bin or from alloc_from_current. The block
-// is not zeroed.
+// Returns a block for a size up to 64 KiB, from the bin or from the current page. Its content is
+// undefined. NULL: the caller calls alloc_slow.
 KEEL_INLINE void* alloc_from_bin(size_t size) {
     if (KEEL_UNLIKELY(size > REQUEST_CLASS_MAX)) return NULL;
     struct heap* heap = thread_heap;
@@ -135,7 +155,7 @@ KEEL_INLINE void* alloc_from_bin(size_t size) {
     return block != NULL ? block : alloc_from_current(heap, size_class);
 }
 
-// Like alloc_from_bin, for a block at a multiple of `alignment`, a power of two.
+// Like alloc_from_bin. The block is at a multiple of `alignment`, a power of two.
 KEEL_INLINE void* alloc_aligned_from_bin(size_t size, size_t alignment) {
     unsigned size_class = request_class_aligned(size, alignment);
     if (KEEL_UNLIKELY(size_class == CLASS_COUNT)) return NULL;
@@ -144,32 +164,33 @@ KEEL_INLINE void* alloc_aligned_from_bin(size_t size, size_t alignment) {
     return block != NULL ? block : alloc_from_current(heap, size_class);
 }
 
-// Like alloc_from_bin, but zeroed.
+// Like alloc_from_bin. All usable bytes are zero.
 KEEL_INLINE void* alloc_from_bin_zeroed(size_t size) {
     struct block* block = alloc_from_bin(size);
     return KEEL_LIKELY(block != NULL) ? bin_zeroed(thread_heap, request_class(size), block) : NULL;
 }
 
-// Returns NULL if there is no memory or size > KEEL_SIZE_MAX. The block is aligned to 16 bytes, or
-// to 8 bytes if size <= 8.
+// Allocates a block of any size. It is aligned to 16 bytes, or to 8 bytes if size <= 8. Returns
+// NULL if there is no memory or if size > KEEL_SIZE_MAX.
 KEEL_NOINLINE void* alloc_slow(size_t size);
 void* alloc_zeroed(size_t size);
-// Like alloc_slow, for the new block of a realloc. A large block is placed so that it can grow: a
-// block of less than 4 MiB has free slices behind it, and a larger one is a mapping.
+// Like alloc_slow. realloc calls it for the new block, which may grow again. A large block
+// therefore gets free slices behind it, or, from 4 MiB on, a mapping of its own.
 void* alloc_movable(size_t size);
 
-// `alignment` is a power of two.
+// Like alloc_slow, at a multiple of `alignment`, a power of two.
 void* alloc_aligned(size_t size, size_t alignment);
 
-// Allocates `size` bytes at `alignment`. If `zero` is true, all usable bytes are zero.
+// The same. If `zero` is true, all usable bytes are zero.
 void* alloc_plain(size_t size, size_t alignment, bool zero);
 
-// Called when the last used block of the page was freed. Releases the page, unless it is current.
+// Called after the last used block of a page was freed. Releases the page, unless it is a current
+// page.
 KEEL_NOINLINE void free_page_emptied(struct page* page);
 KEEL_NOINLINE void free_slow(void* address, struct page* page);
 
-// Secure flavour: the number of the calling thread, which messages about faults state; 0 if the
-// thread has no heap. Plain flavour: 0.
+// Secure flavour: the number of the calling thread, for messages about faults. 0 if the thread has
+// no heap. Plain flavour: always 0.
 KEEL_INLINE uint32_t thread_of_heap(void) {
     return KEEL_SECURE ? atomic_get(&thread_heap->thread_id) : 0;
 }
@@ -178,7 +199,7 @@ KEEL_INLINE struct page* free_page_of(const void* address) {
     return KEEL_SECURE ? page_of_low(address) : page_of(address);
 }
 
-// Frees a block of a page of the calling thread's heap.
+// Frees a block in a page of the calling thread's heap.
 KEEL_INLINE void free_own(struct page* page, void* address) {
     uintptr_t mask;
     if (KEEL_UNLIKELY(!block_try_free(page, address, thread_heap->free_mark, &mask)))
@@ -196,11 +217,12 @@ KEEL_INLINE void free_block(void* address) {
         free_slow(address, page);
 }
 
-// For the secure flavour: frees the block. Ends the process if the size or the alignment (1: any)
-// is wrong. `exact`: the block has never been resized.
+// Only for the secure flavour. Frees the block, or ends the process if `size` or `alignment` does
+// not match the block. Alignment 1 matches every block. `exact` is true if no realloc has resized
+// it.
 KEEL_NOINLINE void free_sized_slow(void* address, size_t size, size_t alignment, bool exact);
 
-// Like free_block, for a caller that knows the size and the alignment that it requested.
+// Like free_block. The caller passes the size and the alignment that it requested for the block.
 KEEL_INLINE void free_sized_block(void* address, size_t size, size_t alignment, bool exact) {
     if (KEEL_SECURE) {
         struct page* page = free_page_of(address_untagged(address));
@@ -216,57 +238,59 @@ KEEL_INLINE void free_sized_block(void* address, size_t size, size_t alignment, 
     }
 }
 
-// Like free_block, but first checks the address. If no process can have such an address, it is
-// treated as the address of a foreign block. (free_block would crash.)
+// Like free_block, but for any value of `address`. free_block would crash if no process can have
+// such an address. free_any treats it as the address of a foreign block.
 void free_any(void* address);
 
-// Like realloc, for a live block and a size other than 0. If there is no memory, returns NULL, and
-// the old block is unchanged.
+// Like realloc, but only for a live block and a size above 0. If there is no memory, returns NULL,
+// and the old block is unchanged.
 void* reallocate(void* address, size_t size);
 
 // Returns true if the block's usable size is at least `size`.
 bool reallocate_in_place(void* address, size_t size);
 
-// Returns the number of usable bytes at `address`; 0 for NULL and foreign addresses.
+// Returns the number of usable bytes of the block. Returns 0 for NULL and foreign addresses.
 size_t block_usable_bytes(const void* address);
 
-// The same for an address that the program passes. The secure flavour ends the process if the
-// address is in Keel's memory, but is not the address of a live block.
+// The same, but checks the address first in the secure flavour. If it is in memory of Keel and is
+// not a live block, the function ends the process.
 size_t block_verified_bytes(const void* address);
 
-// Returns true if `address` is in a page of blocks, even if the block is free, or in the first
-// slice of a large block.
+// Returns true if `address` is in a page, where the block may be live or free. Also returns true if
+// it is in the first slice of a large block.
 bool block_is_ours(const void* address);
 
 // Returns the usable size of a block from malloc(size).
 size_t good_size(size_t size);
 
-// Does a quantum: one step of maintenance, which returns a bounded number of surplus slices to the
-// system (slices/reserve.h). Does nothing if there is no surplus, if a keeper runs, or if the
-// calling thread is a realtime thread.
+// Does one quantum: returns a bounded number of unused slices to the system (slices/reserve.h).
+// Does nothing if there are none, if a keeper runs, or if the calling thread is a realtime thread.
 void alloc_quantum(void);
 
-// Does one step of work for a parked heap (a heap whose thread has ended), which the caller has
-// taken from the pool. If the remote queue is not empty, the step drains it once. Otherwise it
-// starts where the last step stopped, empties bins and releases pages, with at most 256 units of
-// work: a block put back is 1 unit, a released page is 16. False: there is nothing to do now.
+// Does one step of work for a parked heap. The caller has taken the heap from the pool. Returns
+// false if there is nothing to do now.
+//
+// If the remote queue of the heap is not empty, the step drains it once. Otherwise the step returns
+// blocks from bins to their pages and releases empty pages. It continues where the last step
+// stopped, and does at most 256 units of work. A returned block is 1 unit, a released page 16.
 bool reclaim_step(struct heap* heap);
 
-// Looks at the next few classes that have a current page. If a class was not used since the last
-// look at it, and its current page has no used block, the heap gives up that page. At most 256
-// units of work, as above.
+// Looks at the current pages of the next few size classes. The heap gives up such a page if two
+// conditions hold: the page has no used blocks, and the heap has not used its class since the last
+// look. Does at most 256 units of work (see reclaim_step).
 //
-// It looks at two classes, to keep pages that are needed again soon. While pages become empty and
-// none begins (heap->emptied_streak), it looks at more, up to a quarter of the classes, because the
-// thread may be about to sleep.
+// Usually it looks at two classes, so that the heap keeps pages that it soon needs again. It looks
+// at more, up to a quarter of all classes, while pages become empty and the heap obtains no fresh
+// page (heap->emptied_streak). The thread may then be about to sleep.
 #define RECLAIM_LOOK_CLASSES 2u
 void reclaim_look(struct heap* heap);
 
-// Called before the heap obtains a fresh page, and after a page has become empty. If the heap has
-// current pages of more than a few classes, it gives up those of unused classes (reclaim_look).
-// Therefore a thread that has used many classes keeps the pages of only a few while it sleeps. Does
-// nothing for a realtime heap, and nothing in the secure flavour: there free blocks are in
-// quarantine, and if their page were given up, another class could reuse their memory.
+// Called before the heap obtains a fresh page, and after a page has become empty. If more than a
+// few classes have a current page, it calls reclaim_look. So a thread that sleeps after it has used
+// many classes keeps the pages of only a few.
+//
+// Does nothing for a realtime heap. Does nothing in the secure flavour either: there, free blocks
+// are in quarantine, and another class could reuse the memory of a page that the heap gives up.
 #define RECLAIM_FEW_CLASSES 4u
 KEEL_INLINE void reclaim_unused_classes(struct heap* heap, bool emptied) {
     if (KEEL_SECURE) return;
@@ -274,16 +298,16 @@ KEEL_INLINE void reclaim_unused_classes(struct heap* heap, bool emptied) {
     if (heap->class_count > RECLAIM_FEW_CLASSES && !heap_is_realtime(heap)) reclaim_look(heap);
 }
 
-// Takes a heap from the watch list (heap/watch.h). If that heap is parked, calls reclaim_step for
-// it. Slow paths call this if no keeper runs. False: no step was done.
+// Takes a heap from the watch list (heap/watch.h). If this heap is parked, calls reclaim_step for
+// it. Returns false if it did no step. Slow paths call this function if no keeper runs.
 bool reclaim_parked(void);
 
-// Drains the remote queue of a heap that the caller holds, and releases those of its pages that
-// have no used blocks. Linear in the queue's length and the number of pages.
+// Drains the remote queue of a heap, and releases the pages that have no used blocks. The caller
+// holds the heap. Linear in the length of the queue and the number of pages.
 void reclaim_heap(struct heap* heap);
 
-// Drains this thread's heap and all parked heaps, and returns the memory of all free slices and
-// cached mappings to the system. Unbounded.
+// Drains this thread's heap and all parked heaps. Then returns the memory of all free slices and
+// cached mappings to the system. Not bounded.
 void reclaim_all(void);
 
 #endif
