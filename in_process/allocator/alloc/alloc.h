@@ -2,18 +2,22 @@
 //
 // Terms (docs/reference/glossary.md has all of them):
 //
+//   size class    one of 81 block sizes; the size of a request is rounded up to the next one
 //   slice         64 KiB of address space
-//   page          1 or 4 slices with blocks of one size class; not a page of the system
+//   run           neighbouring slices that are allocated together
+//   page          a run of 1 or 4 slices with blocks of one size class; not a page of the system
 //   heap          what a thread allocates from: its bins and pages
 //   bin           the heap's list of free blocks of one size class
 //   current page  the page from which the heap refills the bin of a size class
 //   carve         to make new blocks in the part of a page that was never used
 //   remote free   a free of a block in the page of another heap
-//   remote queue  the pages of a heap to which remote frees have returned blocks
+//   batch         blocks from remote frees that belong to one page, collected to send them together
+//   remote queue  the pages of a heap that have received batches
 //   drain         to take these blocks back into the free lists of their pages
 //   parked heap   the heap of a thread that has ended
 //   keeper        the background thread that does maintenance
 //   quantum       one small step of maintenance on a thread of the program (alloc_quantum)
+//   guarded block a block beside inaccessible memory; guarded sampling chooses some allocations
 //
 // malloc:
 //
@@ -39,16 +43,16 @@
 //   `- free_block: page = page_of(p)
 //      |- the owner word is this thread's heap: put p into the free list of its page
 //      |  `- the page has no used blocks now: free_page_emptied     alloc/free.c
-//      `- otherwise: free_slow. It depends on the owner:
+//      `- otherwise: free_slow. The owner word is:
 //         |- this thread's heap, with a flag: put p into the free list of its page
 //         |- the heap of another thread: put p into a batch. Later one compare-and-swap passes the
 //         |  batch to the page                                 heap/remote_queue.h
-//         |- a heap from kl_heap_new: the same as for an own page, with the heap's lock
+//         |- a heap from kl_heap_new: lock it, and put p into the free list of its page
 //         |- a large block: release its slices, or keep them for the next large block
 //         |- a large block with its own mapping: cache the mapping, or unmap it
 //         |- a guarded block: make it inaccessible, now or later
-//         `- none: NULL is ignored. An address in unused memory of Keel ends the process. Any other
-//            address (a foreign block) is counted and ignored.
+//         `- empty: if p is NULL, do nothing. If p is in unused memory of Keel, end the process.
+//            Otherwise p is a block of another allocator: count it and ignore it.
 //
 // No function here sets errno. A function that fails returns NULL.
 #ifndef KEEL_ALLOCATOR_ALLOC_ALLOC_H

@@ -1,4 +1,4 @@
-/* Keel: a memory allocator whose slow paths have bounded work.
+/* Keel: a memory allocator. Its slow paths do a limited amount of work.
  *
  * There are two ways to use it:
  *
@@ -81,8 +81,8 @@ KEEL_API KEEL_API_ALLOCATES(1) void* kl_zalloc(size_t size) KEEL_NOEXCEPT;
 /* Allocates count * size bytes. Fails with ENOMEM if the product overflows. */
 KEEL_API KEEL_API_ALLOCATES(1, 2) void* kl_mallocn(size_t count, size_t size) KEEL_NOEXCEPT;
 
-/* Resizes a block. Keeps the content up to the smaller of the two sizes. Returns the address of the
- * resized block. It may differ from the old address.
+/* Resizes a block. Keeps the content up to the smaller of the old and the new size. Returns the
+ * address of the resized block. It may differ from the old address.
  *
  *   - If `block` is NULL: the same as kl_malloc(size).
  *   - If `size` is 0: frees the block and returns NULL, as the GNU C library does.
