@@ -85,6 +85,8 @@ if(TARGET keel_shared)
   # Each workload runs once; some verify their data and end with an error if it was changed.
   keel_test(bench/synthetic ${CMAKE_CURRENT_SOURCE_DIR}/support/synthetic.sh
     $<TARGET_FILE:keel-synthetic> $<TARGET_FILE:keel-patterns> $<TARGET_FILE:keel_bridge> $<TARGET_FILE:keel_shared>)
+  keel_test(bench/bridge_settings ${CMAKE_CURRENT_SOURCE_DIR}/support/bridge_settings.sh
+    $<TARGET_FILE:keel_bridge> ${CMAKE_C_COMPILER})
   keel_test(programs/overseer ${CMAKE_CURRENT_SOURCE_DIR}/support/overseer.sh
     $<TARGET_FILE:overseer>)
   keel_test(programs ${CMAKE_CURRENT_SOURCE_DIR}/programs/run.sh $<TARGET_FILE:keel_shared>

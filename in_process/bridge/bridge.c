@@ -211,7 +211,18 @@ static void use(const struct bridge_table* table) {
 
 // --- loading ---
 
+// RTLD_DEEPBIND binds the library's `environ` to the C library's variable. If the program contains
+// a copy of this variable, nothing has set the original, and mimalloc would see no settings.
+static void set_environment(void) {
+    void* libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
+    if (libc == NULL) return;
+    char*** place = dlsym(libc, "environ");
+    if (place != NULL && *place == NULL) *place = environ;
+    dlclose(libc);
+}
+
 static void* open_library(const char* file) {
+    set_environment();
     void* library = dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
     if (library == NULL) give_up("the allocator cannot be loaded: ", dlerror());
     return library;
