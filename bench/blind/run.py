@@ -10,8 +10,9 @@ Makes N comparisons of each of two kinds with `keel compare`, in turn:
 - slower: the same library, once with more work in each allocation (about 3 % of the median malloc).
   It should be found in nine of ten comparisons.
 
-Prints for each kind and metric how many comparisons called the two significantly different, and the
-median of the measured ratios. Stores every ratio in bench/runs/<date>-<machine>/blind.csv.
+Prints for each kind and metric how many comparisons called the two significantly different: false
+alarms of the first kind, found differences of the second. Prints the median of the measured ratios,
+too. Stores every ratio in bench/runs/<date>-<machine>/blind.csv.
 """
 
 import argparse
@@ -30,6 +31,11 @@ KEEL = PREFIX / "bin/keel"
 # Empty steps before each allocation: the first makes the library's own variation small, the second
 # adds about 3 % of the time of a malloc, which includes the instrument's own 20 ns.
 STEPS = {"same": (400, 400), "slower": (400, 414)}
+# What the counts of each kind are, and how many there should be.
+WANTED = {
+    "same": "false alarms (at most 5 % wanted)",
+    "slower": "differences of 3 % that were found (at least 90 % wanted)",
+}
 METRICS = [("malloc", "p50"), ("malloc", "p99.9"), ("run", "throughput")]
 COLUMNS = [
     "comparison",
@@ -92,6 +98,7 @@ def rows_of(number, kind, results):
 
 
 def table(rows):
+    shares = {}
     print(f"{'kind':8} {'metric':14} {'different':>12} {'median ratio':>13} {'rounds':>7}")
     for kind in STEPS:
         for operation, metric in METRICS:
@@ -106,6 +113,10 @@ def table(rows):
             rounds = statistics.mean(one["rounds"] for one in part)
             name, found = f"{operation} {metric}", f"{different} of {len(part)}"
             print(f"{kind:8} {name:14} {found:>12} {ratio:>13.4f} {rounds:>7.1f}")
+            shares.setdefault(kind, []).append((different, len(part), name))
+    for kind, what in WANTED.items():
+        counts = ", ".join(f"{found} of {all} ({name})" for found, all, name in shares[kind])
+        print(f"{what}: {counts}")
     load = statistics.median(row[COLUMNS.index("load")] for row in rows)
     disturbed = sum(row[COLUMNS.index("disturbed")] for row in rows[:: len(METRICS)])
     print(f"median load {load}; disturbed runs that count: {disturbed}")
