@@ -15,8 +15,8 @@ mod table;
 use clap::{FromArgMatches as _, Parser, Subcommand};
 use std::process::ExitCode;
 
-/// Keel records the memory allocations of a program, replays them on other allocators, and shows
-/// how long every call took and why.
+/// Keel records the memory allocations of a program in a file, the journal. It replays the journal
+/// on several allocators, and shows how long each call took and why.
 #[derive(Parser)]
 #[command(name = "keel", version, propagate_version = true, arg_required_else_help = true)]
 struct Arguments {

@@ -377,11 +377,11 @@ const setUpFrames = () => {
     : "The journal has no frame marks. ";
   putText(
     "frames-note",
-    `${note}A frame or an audio buffer has a limited time, its budget. The chart shows which ` +
-      "share of the budget the allocator calls took, on a logarithmic scale. Each bar shows the " +
-      "worst frame or buffer in its time interval. If a bar fills its row, the allocator calls " +
-      "took the whole budget. The chart and the tables show the median run of each allocator. A " +
-      "single bad frame of one run proves little.",
+    `${note}A program has a limited time for each frame or audio buffer, the budget. The chart ` +
+      "shows the share of the budget that calls of the allocator took, on a logarithmic scale. " +
+      "Each bar shows the worst frame or buffer in its time interval. A bar that fills its row " +
+      "means that the calls took the whole budget. The chart and the tables show the median run " +
+      "of each allocator. One bad frame in one run proves little.",
   );
   const options = [
     ...(facts.frame_count ? RATES.map(([hertz, label]) => [`frames ${1e9 / hertz}`, label]) : []),

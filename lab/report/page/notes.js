@@ -6,7 +6,7 @@ const MOST_OUTLIERS = 20000;
 const callsNote = () => {
   if (!facts.columns) {
     return (
-      "The results contain no individual calls, so these charts are empty. " +
+      "The results contain no single calls, so these charts are empty. " +
       "The tables are complete."
     );
   }
@@ -17,16 +17,16 @@ const callsNote = () => {
     ? `one of the ${count(MOST_OUTLIERS)} slowest calls`
     : "a call above p99.9";
   return (
-    `All ${drawn[0].calls.toLocaleString("en-US")} calls of each allocator's median run. This is ` +
-    "the run whose total time in calls is the median of the allocator's runs. Horizontal axis: " +
-    "time in the recording. Vertical axis: latency. Dots show the slowest calls; a ring marks " +
-    "the slowest one in the visible time range. " +
-    "The numbers beside the names are medians of all runs. " +
+    "Each chart shows one run of an allocator, with all of its " +
+    `${drawn[0].calls.toLocaleString("en-US")} calls. This is the median run: the one in the ` +
+    "middle if the runs are sorted by their total time in calls. Horizontal axis: time in the " +
+    "recording. Vertical axis: latency. Dots show the slowest calls. A ring marks the slowest " +
+    "call in the visible time range. The numbers beside the names are medians of all runs. " +
     `${coarse ? "Tap" : "Point at"} ${marked} to see its size, thread and cause. ` +
     (coarse
-      ? "Pinch to zoom, and swipe sideways to pan. Show all resets the view."
+      ? "Pinch to zoom, and swipe sideways to pan. “Show all” resets the view."
       : "Click it to keep its details on the page. Drag to zoom in, and double-click to show " +
-        "all. Ctrl + wheel, + and − also zoom; the arrow keys pan.")
+        "all. Ctrl + wheel, + and − also zoom. The arrow keys pan.")
   );
 };
 
@@ -34,15 +34,16 @@ const setUpNotes = () => {
   putText("calls-note", callsNote());
   putText(
     "percentiles-note",
-    "Latency of the selected operation. 99 % means: 99 % of the calls take at most this long. " +
-      "The last point is the worst call. Line: median of the runs. Shaded area: from the lowest " +
-      "run to the highest. Vertical line: 95 % interval. The dashed grey line is the null " +
-      "allocator, which does nothing: its times are the cost of measuring.",
+    "The latency of the selected operation. At 99 %, for example, the chart shows the latency " +
+      "that 99 % of the calls do not exceed. The last point is the worst call. A line shows the " +
+      "median of the runs. The shaded area reaches from the lowest run to the highest. Vertical " +
+      "lines are 95 % intervals. The dashed grey line is the null allocator, which does nothing: " +
+      "its times are the cost of measuring.",
   );
   putText(
     "memory-note",
-    "Resident memory of each allocator in its median run. The grey area shows the program's " +
-      "live bytes: requested and not yet freed.",
+    "The resident memory of each allocator in its median run. The grey area shows live bytes: " +
+      "the program has requested them and not yet freed them.",
   );
   putText(
     "sizes-note",
@@ -50,16 +51,15 @@ const setUpNotes = () => {
   );
   putText(
     "causes-note",
-    "The calls above p99.9 in each allocator's median run, grouped by what was observed during " +
-      "the call. The limit is the p99.9 of malloc for a malloc call, the p99.9 of free for a " +
-      "free call, and so on.",
+    "The slowest calls of each median run, grouped by what happened during the call. A call is " +
+      "slow here if it is above the p99.9 of its operation (malloc, free and so on).",
   );
   putText(
     "table-note",
-    "Medians of the runs. Below each median is the 95 % interval of the geometric mean. If a " +
-      "value has no interval, the lowest and the highest run are shown in italics. Bold: the " +
-      "lowest value, and all values without a significant difference from it. A dash: fewer than " +
-      "ten calls are above the percentile. Click a heading to sort.",
+    "The upper number is the median of the runs. The lower numbers are the 95 % interval of the " +
+      "geometric mean, or, in italics, the lowest and the highest run. Bold marks the lowest " +
+      "value, and all values that do not differ significantly from it. A dash means that fewer " +
+      "than ten calls are above the percentile. Click a heading to sort.",
   );
 };
 
@@ -68,9 +68,9 @@ const byName = (counts) =>
 
 const storesText = ([one, many]) =>
   many > 0
-    ? " A store can reach the cache after its call has ended. This time is not part of the " +
-      `latency: ${duration(one)} for one line that is in no cache, ${duration(many)} for 16 such ` +
-      "lines."
+    ? " The processor may finish a write after the call that made it. The latency does not " +
+      `include this time: ${duration(one)} for a cache line that must come from memory, ` +
+      `${duration(many)} for 16 of them.`
     : "";
 
 const clockText = (clock) => {
@@ -79,9 +79,9 @@ const clockText = (clock) => {
   if (!pair.length) return text;
   const [typical, rare, rarest] = pair.map(duration);
   return (
-    `${text}. Every latency includes the cost of reading the clock twice: ${typical} (p50), ` +
-    `${rare} (p99) and ${rarest} (p99.9). A percentile can be a little below this time, because ` +
-    "values within one step of the clock are spread evenly over the step." +
+    `${text}. Every latency includes the time for reading the clock: ${typical} (p50), ` +
+    `${rare} (p99) or ${rarest} (p99.9). Latencies within one step of the clock are spread ` +
+    "evenly over the step. So a percentile can be a little lower than this time." +
     storesText(clock.stores_in_flight)
   );
 };
@@ -116,7 +116,7 @@ const factRows = () => {
           settings.max_runs > settings.runs
             ? `${settings.runs} to ${settings.max_runs}`
             : settings.runs
-        } runs each, interleaved`,
+        } runs of each allocator, in turn`,
         settings.serial ? "all on one thread" : "one thread for each recorded thread",
       ]),
     ],

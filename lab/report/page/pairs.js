@@ -146,7 +146,7 @@ const drawPairs = () => {
   const head = make(
     "tr",
     {},
-    ...["metric", names[0], names[1], `${names[0]} / ${names[1]}`, "95 %"].map((text) =>
+    ...["metric", names[0], names[1], `${names[0]} / ${names[1]}`, "95 % interval"].map((text) =>
       make("th", { scope: "col", text }),
     ),
     make("th", { scope: "col", class: "pair-ends", text: ends }),

@@ -48,9 +48,9 @@ const setUpPinned = () => {
   const { moment, count: all, rows } = facts.pinned;
   const when = moment === "peak" ? "when the most bytes are live" : "at the end of the recording";
   byId("pinned-note").textContent =
-    `Resident memory ${when}, in a replay on one thread. A page cannot be returned to the system ` +
-    `while there is a live block in it or in the 64 KiB around it. Such memory is divided ` +
-    `equally among these blocks, and charged to the lines that allocated them. The table has ` +
-    `${rows.length} of ${count(all)} lines. Click a line to see its callers.`;
+    `Resident memory ${when}, in a replay on one thread. A system page is pinned if there is a ` +
+    `live block in it, or in the 64 KiB around it: it cannot be returned to the system. The page ` +
+    `is divided equally among these blocks, and charged to the lines that allocated them. The ` +
+    `table has ${rows.length} of ${count(all)} lines. Click a line to see its callers.`;
   watch(["shown", "theme"], drawPinned);
 };

@@ -166,10 +166,10 @@ const drawLifetimes = async () => {
   };
   putText(
     "lifetimes-note",
-    "Horizontal axis: block size. Vertical axis: lifetime, from allocation to free. Of " +
-      `${count(freed)} freed blocks, half lived less than ${within(0.5)} and 90 % less than ` +
-      `${within(0.9)}; ${count(kept)} blocks were never freed. Lifetimes depend on the program ` +
-      "and are the same with every allocator.",
+    "Horizontal axis: block size. Vertical axis: lifetime, the time from allocation to free. " +
+      `${count(freed)} blocks were freed: half of them within ${within(0.5)}, and 90 % within ` +
+      `${within(0.9)}. ${count(kept)} blocks were never freed. Lifetimes are those of the ` +
+      "recorded program, so they are the same with every allocator.",
   );
   canvas.setAttribute("aria-label", byId("lifetimes-note").textContent);
 };

@@ -184,15 +184,14 @@ const showLaneMark = (event) => {
 const setUpStrips = () => {
   putText(
     "lateness-note",
-    "The lateness of a call is the time when it began minus the time when it was due. The chart " +
-      "shows the greatest lateness at each time. A slow call or a busy machine delays the calls " +
-      "after it.",
+    "A call is late if it began after the time when it was due. The chart shows the greatest " +
+      "lateness at each time. A slow call, or a busy machine, delays the calls that follow.",
   );
   putText(
     "threads-note",
-    "The number of operations of each thread over time, on a logarithmic scale. The dots " +
-      `show, for each selected allocator, the ${WORST_IN_LANE} slowest calls in the visible time ` +
-      "range, in the colour of the allocator.",
+    "The number of operations of each thread over time, on a logarithmic scale. Dots show the " +
+      `${WORST_IN_LANE} slowest calls of each selected allocator in the visible time range, in ` +
+      "the colour of the allocator.",
   );
   listenStrip(byId("lateness"), () => latenessPlot);
   listenStrip(byId("lanes"), () => lanesPlot);

@@ -50,7 +50,7 @@ const figureCell = (value, format, runs) => {
       ? `the same in all ${runs} runs`
       : `${runs} runs: ${format(least)} to ${format(most)}`;
   const known = low !== undefined;
-  cell.title = known ? `95 %: ${format(low)} to ${format(high)}; ${range}` : range;
+  cell.title = known ? `95 % interval ${format(low)} to ${format(high)}; ${range}` : range;
   const under = known
     ? `${format(low)} – ${format(high)}`
     : least === most

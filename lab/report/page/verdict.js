@@ -5,13 +5,13 @@
 const spreadText = ([, least, most, low, high], format) =>
   joined([
     least !== most && `runs from ${format(least)} to ${format(most)}`,
-    low !== undefined && `95 %: ${format(low)} to ${format(high)}`,
+    low !== undefined && `95 % interval ${format(low)} to ${format(high)}`,
   ]);
 
-/** `1.34 times keel's (95 %: 1.29 to 1.40)` */
+/** `1.34 times keel's (95 % interval 1.29 to 1.40)` */
 const ratioText = (ratio, best) => {
   const [value, low, high] = ratio.map((part) => ratioNumber(part, part < 10 ? 2 : 1));
-  return `${value} times ${facts.allocators[best].name}'s (95 %: ${low} to ${high})`;
+  return `${value} times ${facts.allocators[best].name}'s (95 % interval ${low} to ${high})`;
 };
 
 const criterionRow = (criterion, at, scale) => {
@@ -125,9 +125,9 @@ const programName = (command) => {
 /** When the operations of the replay were due. */
 const paceText = (pace) => {
   const schedules = {
-    max: "The operations followed one another without pause",
+    max: "There was no pause between operations",
     compressed: "Recorded pauses of more than 1 ms were shortened to 1 ms",
-    "1x": "The operations were due at their recorded times",
+    "1x": "Each operation was due at its recorded time",
   };
   const factor = parseFloat(pace);
   const schedule =
@@ -142,17 +142,17 @@ const drawWorkload = () => {
   const program = programName(facts.journal.program || facts.journal.name);
   putText(
     "workload",
-    `${count(total)} operations of ${program} ` +
+    `${count(total)} operations of ${program} were ` +
       `replayed on ${names.length === 1 ? names[0] : `${names.length} allocators`}, ` +
       `${pluralize(runs, "run", "runs")} each. ${paceText(facts.settings.pace)}`,
   );
   putText(
     "criteria-note",
     runs > 1
-      ? "Dot: median of the runs. Bar: from the lowest run to the highest. Thin line: 95 % " +
-          "interval (Student's t) of the geometric mean of the runs. The dot is the median, so " +
-          "it can lie outside of this interval. The null allocator does nothing: its value is " +
-          "the cost of measuring."
+      ? "A dot is the median of the runs. A bar reaches from the lowest run to the highest. A " +
+          "thin line is the 95 % interval (Student's t) of the geometric mean of the runs. The " +
+          "median can lie outside of this interval. The null allocator does nothing: its value " +
+          "is the cost of measuring."
       : "",
   );
 };
@@ -214,18 +214,19 @@ const glanceSwitch = (box, criteria, key) => {
 const glanceNote = (decided) => {
   const runs = contenders.map((index) => facts.allocators[index].runs);
   const [least, most] = [Math.min(...runs), Math.max(...runs)];
-  const unit = `${most > 1 ? "Medians" : "Values"} as multiples of the lowest; lower is better.`;
+  const unit =
+    `Each number is a ${most > 1 ? "median" : "value"}, divided by the lowest ` +
+    `${most > 1 ? "median" : "value"} of its column. Lower is better.`;
   if (most < 2) return `${unit} One run cannot show a significant difference.`;
   const marks = decided.length
-    ? "● marks the lowest value, and all values without a significant difference from it." +
+    ? "● marks the lowest value, and all values that do not differ significantly from it." +
       (decided.length < facts.verdict.criteria.length
-        ? " In a column without ●, the lowest allocator is not known."
+        ? " A column without ● has no significant differences."
         : "")
-    : "The lowest allocator is not known in any column.";
+    : "No column has significant differences.";
   const { few_rounds: enough, few } = facts.pair_phrases;
   const noisy = facts.verdict.criteria.some((criterion) => criterion.noisy.length)
-    ? " ? marks values that are far above the lowest; the runs vary too much to show whether " +
-      "they are really higher."
+    ? " ? marks a value that is much higher, perhaps only by chance: its runs vary too much."
     : "";
   return `${unit} ${marks}${noisy}${least < enough ? fillPhrase(few, { rounds: least }) : ""}`;
 };

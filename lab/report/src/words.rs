@@ -20,6 +20,13 @@ pub fn short_percent(share: f64) -> String {
     format!("{value:.digits$} %")
 }
 
+/// How much lower a value is, `12 %`: with a digit below 10 % and from 95 % on.
+pub fn lower_by(share: f64) -> String {
+    let value = 100.0 * share;
+    let digits = usize::from(!(9.95..94.95).contains(&value));
+    format!("{value:.digits$} %")
+}
+
 /// `1.3 % of the recorded time`.
 pub fn percent_of(share: f64, of: &str) -> String {
     match 100.0 * share {

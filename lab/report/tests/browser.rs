@@ -113,7 +113,10 @@ fn draws_every_allocator(window: &Window, comparison: &keel_results::Comparison)
         let found = window.eval(&format!("document.getElementById({id:?}).textContent"));
         found.as_str().unwrap().to_owned()
     };
-    assert!(text("advice").contains("Calls above 1 ms") || text("advice").contains("No call"));
+    assert!(
+        text("advice").contains("Calls of more than 1\u{a0}ms")
+            || text("advice").contains("No call")
+    );
     assert!(text("grade").contains(" the choice ") || text("grade").starts_with("The choice "));
     let sentence = text("headline");
     let known = ["Use ", "Stay with ", "Too noisy to tell"];

@@ -61,23 +61,25 @@ fn worst_hitch_of_an_allocator_precedes_a_longer_preempted_call() {
     window.show(&make_page(folder.path(), &slow));
     window.wait_until_drawn();
     let first = text(&window, ".hitch-card:first-child");
-    assert!(first.starts_with("Worst hitch: 12 ms in a malloc"), "{first}");
+    assert!(first.starts_with("Slowest call caused by an allocator: 12 ms in a malloc"), "{first}");
     assert!(first.contains("with keel, at "), "{first}");
     assert!(
-        first.contains("Cause: page fault.Attributed to the allocator: the block's memory"),
+        first.contains("Cause: page fault.Attributed to the allocator, because the block's memory"),
         "{first}"
     );
     let second = text(&window, ".hitch-card:nth-child(2)");
     let beside = "A longer call, not caused by an allocator: 40 ms in a malloc";
     assert!(second.starts_with(beside), "{second}");
-    let verdict = "Cause: preempted.Attributed to the operating system: it preempted the thread.";
+    let verdict = "Cause: preempted.Attributed to the operating system, because it ran another";
     assert!(second.contains(verdict) && second.contains("with system"), "{second}");
     assert_eq!(window.number("document.querySelectorAll('.hitch-card').length"), 2.0);
     window.eval("document.querySelectorAll('.hitch-card button')[1].click()");
     window.wait_until_drawn();
     let detail = text(&window, "#detail");
     assert!(
-        detail.contains("AttributionAttributed to the operating system: it preempted the thread."),
+        detail.contains(
+            "AttributionAttributed to the operating system, because it ran another thread"
+        ),
         "{detail}"
     );
     window.assert_no_problems();
@@ -119,9 +121,9 @@ fn slowest_calls_table_shows_the_attribution_of_each_cause() {
     assert_eq!(cells[..expected.len()], expected);
     let first = text(&window, ".hitch-card:first-child");
     assert!(
-        first.starts_with("Worst hitch: 50 ms")
+        first.starts_with("Slowest call caused by an allocator: 50 ms")
             && first.contains("Cause: the allocator's own work.")
-            && first.contains("Attributed to the allocator: no interruption was recorded."),
+            && first.contains("Attributed to the allocator, because no interruption was recorded."),
         "{first}"
     );
     assert_eq!(
@@ -294,7 +296,7 @@ fn page_markdown_and_terminal_show_the_embedded_sentences() {
         }
     }
     assert!(terminal.contains("A longer call, of uncertain cause: 40 ms"), "{terminal}");
-    let cause = "Cause: preempted, page fault. Attribution unknown: the thread was";
+    let cause = "Cause: preempted, page fault. Attribution unknown: the kernel worked";
     assert!(terminal.contains(cause), "{terminal}");
     let sentences = text(&window, ".criterion .sentence");
     let embedded = window.eval(&format!("{facts}.verdict.criteria.map((one) => one.sentence)"));

@@ -103,17 +103,20 @@ fn call_details_and_difference_panel_follow_the_selection() {
     window.show(&page);
     window.wait_until_drawn();
     let hitch = window.eval("document.getElementById('hitch').textContent");
-    assert!(hitch.as_str().unwrap().starts_with("Worst hitch: "), "{hitch}");
+    assert!(
+        hitch.as_str().unwrap().starts_with("Slowest call caused by an allocator: "),
+        "{hitch}"
+    );
     for part in [
         "Cause: ",
-        "Attributed to the allocator: ",
+        "Attributed to the allocator, ",
         "The other allocators took ",
         "A longer call, not ",
     ] {
         assert!(hitch.as_str().unwrap().contains(part), "{part}: {hitch}");
     }
     let note = window.eval("document.querySelector('#glance .floor-note').textContent");
-    assert!(note.as_str().unwrap().contains("only 2 rounds"), "{note}");
+    assert!(note.as_str().unwrap().contains("only 2 times"), "{note}");
     press(&window, "#hitch", "Show call");
     let detail = window.eval("document.getElementById('detail').textContent");
     let same = window.number("document.querySelectorAll('#detail .same').length");

@@ -10,8 +10,8 @@ use std::process::ExitCode;
 
 /// List the allocators that the other commands know, with their versions
 ///
-/// Each allocator is loaded once, in its own process, which reports its version. The last
-/// lines show how to name any other allocator.
+/// The command loads each allocator in its own process to read its version. The last lines of the
+/// output show how to name any other allocator.
 #[derive(Args)]
 pub struct Arguments {
     /// Print the list as JSON

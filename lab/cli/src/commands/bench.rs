@@ -22,24 +22,27 @@ use std::sync::atomic::Ordering;
 const RUNS: u32 = 5;
 const SUITE_RUNS: u32 = 3;
 
-/// Run synthetic workloads on each allocator
+/// Run benchmark programs on each allocator
 ///
-/// Each run has its own process, and the allocators take turns. Without --suite, the command runs
-/// two groups of small workloads. `throughput` measures the cost of all calls together. `latency`
-/// measures the slowest individual calls of each kind; each run also measures the noise of the
-/// machine, which is subtracted. Keel is measured with default settings (`keel`), with
-/// KEEL_KEEPER=on (`keel+keeper`) and, in `latency`, also with warm memory that is prepared at the
-/// start (`keel+warm`).
+/// Each run has its own process, and the allocators take turns.
 ///
-/// `--suite` runs whole programs instead: `synthetic` (modelled on well-known allocator
-/// benchmarks), `patterns` (patterns of use) and `real` (installed programs). It also replays
-/// journals (`journals`). It measures elapsed and processor time, peak and average memory, page
-/// faults, context switches, system calls and the slowest calls, and writes a page (index.html),
-/// suite.md, runs.parquet and every run (runs.jsonl) into the folder of -o. The same command with
-/// the same folder continues a suite that was stopped. `--suite --publish FOLDER` without -o runs
-/// nothing: it lists the results that the site contains.
+/// Without --suite, the command runs two groups of small programs. `throughput` measures the time
+/// of all calls together. `latency` measures the slowest calls of each kind. Each of its runs also
+/// measures the noise of the machine, and the command subtracts this noise. Keel runs with default
+/// settings (`keel`) and with KEEL_KEEPER=on (`keel+keeper`). In `latency` it also runs with memory
+/// that is prepared at the start (`keel+warm`).
 ///
-/// Ctrl-C ends the benchmark and keeps the complete runs. The exit code is then 130.
+/// With --suite, the command runs whole programs. The suites are `synthetic` (modelled on
+/// well-known allocator benchmarks), `patterns` (patterns of use), `real` (installed programs) and
+/// `journals` (replays of journals). For each run it measures elapsed and processor time, memory,
+/// page faults, context switches, system calls and the slowest calls.
+///
+/// The folder of -o receives a page (index.html), tables (suite.md), a Parquet file (runs.parquet)
+/// and every run (runs.jsonl). To continue a suite that was stopped, repeat the command with the
+/// same folder. `--suite --publish FOLDER` without -o runs nothing. It only rebuilds the site from
+/// the results that it contains.
+///
+/// Ctrl-C ends the benchmark with exit code 130. The complete runs are kept.
 #[derive(Args)]
 #[command(
     group = clap::ArgGroup::new("place").args(["output", "publish"]).multiple(true),
@@ -51,62 +54,63 @@ const SUITE_RUNS: u32 = 3;
                         keel bench --suite synthetic,patterns/tree -a keel,glibc -o my.suite"
 )]
 pub struct Arguments {
-    /// Workloads and suites, separated by commas, or `all`; --list prints them
+    /// The workloads, `throughput` or `latency`, separated by commas, or `all`. --list prints them
     #[arg(default_value = "all", value_delimiter = ',')]
     workloads: Vec<String>,
-    /// Allocators, separated by commas: names that `keel allocators` lists, keel+keeper, keel+warm,
-    /// paths of libraries and of folders of libraries, or `all` (which includes the libraries in
-    /// the folder that the environment variable KEEL_BENCH_PEERS names)
-    /// [default: all]
+    /// The allocators, separated by commas: names that `keel allocators` lists, keel+keeper,
+    /// keel+warm, paths of libraries, folders of libraries, or `all`. `all` includes the libraries
+    /// in the folder that the environment variable KEEL_BENCH_PEERS names [default: all]
     #[arg(short, long, value_delimiter = ',')]
     allocators: Vec<String>,
-    /// One more allocator, with a label and environment variables:
-    /// [LABEL=]NAME[:VARIABLE=VALUE]..., such as keel:KEEL_KEEPER=off; may be given several times.
-    /// If -a is absent, only the allocators given with --allocator are compared
+    /// One more allocator, with environment variables: [LABEL=]NAME[:VARIABLE=VALUE]..., such as
+    /// keel:KEEL_KEEPER=off. LABEL is its name in the results. This option can be repeated. Without
+    /// -a, only the allocators of this option are compared
     #[arg(long = "allocator", value_name = "SPEC")]
     single: Vec<String>,
     /// Runs of each workload on each allocator [default: 5; with --suite 3]
     #[arg(long, visible_alias = "rounds", value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: Option<u32>,
     /// Run whole programs: suites (all, synthetic, patterns, real, journals) or single workloads
-    /// (patterns/tree), separated by commas; `real` means all known programs that are installed
+    /// (patterns/tree), separated by commas. `real` means all known programs that are installed
     /// [default: synthetic, patterns, some of `real`, and journals if --journal is given]
     #[arg(long, num_args = 0.., value_delimiter = ',', value_name = "SUITE", requires = "place")]
     suite: Option<Vec<String>>,
-    /// With --suite: a short run with fewer and smaller workloads, and without the allocators that
-    /// have one lock for all threads
+    /// With --suite: run fewer and smaller workloads, without the allocators that have one lock for
+    /// all threads
     #[arg(long, requires = "suite")]
     quick: bool,
-    /// With --suite: end a run that takes longer, and record it as failed
+    /// With --suite: stop a run that takes longer than this, and record it as failed
     #[arg(long, requires = "suite", value_name = "SECONDS", default_value_t = 300,
         value_parser = clap::value_parser!(u32).range(1..=86_400))]
     limit: u32,
-    /// With --suite: begin no further runs after this time. Every workload runs at least once, even
-    /// if this takes longer [default: 80; with --quick 9]
+    /// With --suite: begin no further runs after this time. But every workload runs at least once,
+    /// even if this takes longer [default: 80; with --quick 9]
     #[arg(long, requires = "suite", value_name = "MINUTES",
         value_parser = clap::value_parser!(u32).range(1..=100_000))]
     minutes: Option<u32>,
-    /// With --suite: do not repeat runs that the machine disturbed
+    /// With --suite: keep disturbed runs, instead of repeating them (see `keel compare
+    /// --no-repeat`)
     #[arg(long, requires = "suite")]
     no_repeat: bool,
-    /// With --suite: a journal for the suite `journals`; may be given several times
+    /// With --suite: a journal for the suite `journals`. This option can be repeated
     #[arg(long = "journal", requires = "suite", value_name = "FILE")]
     journals: Vec<PathBuf>,
-    /// With --suite: also copy the results into this folder, which is a static site that lists
-    /// all results that it contains
+    /// With --suite: also copy the results into this folder, a static web site. Its first page
+    /// lists all results in it
     #[arg(long, requires = "suite", value_name = "FOLDER")]
     publish: Option<PathBuf>,
-    /// Write every sample to this file, as JSON; an existing file is not overwritten. With --suite:
+    /// Write every sample to this file, as JSON. An existing file is not overwritten. With --suite:
     /// the folder of the results
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Write samples and tables to SUITE.json and SUITE.md in this folder, numbered if they exist
+    /// Write samples and tables to SUITE.json and SUITE.md in this folder. If these exist, the new
+    /// names have numbers
     #[arg(long, value_name = "FOLDER")]
     archive: Option<PathBuf>,
-    /// Run nothing, but read samples from these files and combine them
+    /// Run nothing. Read samples from these files and combine them
     #[arg(long, value_name = "FILE", num_args = 1..)]
     from: Vec<PathBuf>,
-    /// The version under test, which is stored with the samples: the output of `git describe`
+    /// The version under test (the output of `git describe`). It is stored with the samples
     #[arg(long, default_value = "", hide_default_value = true)]
     commit: String,
     /// Also check whether Keel reaches its own targets (docs/results.md)

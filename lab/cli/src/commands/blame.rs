@@ -20,22 +20,25 @@ pub const SLOW_US: f64 = 10.0;
 /// The default of `--short-lived`.
 pub const SHORT_LIVED_US: u64 = 1000;
 
-/// Show which call sites request memory, keep it, and spend time in the allocator
+/// Show which lines of a program allocate most, keep most memory, and spend most time in the
+/// allocator
 ///
 /// A call site is a line of the program that calls the allocator. Some functions allocate for their
-/// callers: those of the standard libraries, xmalloc and similar ones. If a call passes through
-/// them, the call site is the line that called them.
+/// callers, for example xmalloc and those of the standard libraries. The call site is then the line
+/// that calls such a function.
 ///
-/// The journal must have been recorded with --stacks. For each call site of a journal, the command
-/// shows the number of calls, the requested bytes, the bytes that are live at the peak of the
-/// program's memory, the bytes that are never freed, and the number of short-lived blocks.
+/// The input is a journal that was recorded with --stacks, or the folder that `keel compare` wrote
+/// for such a journal. The command prints one row for each call site.
 ///
-/// The command also accepts the result folder of such a journal. For each call site and allocator
-/// it then shows the time in the allocator's functions, the call site's share of the time over the
-/// budget (--budget), and the number of slow calls (--slow).
+/// For a journal, the columns are the number of calls, the requested bytes, the live bytes at the
+/// peak of the program's memory, the bytes that are never freed, and the number of short-lived
+/// blocks.
 ///
-/// Names of functions and lines are read from the object files and from debug files on this
-/// machine: /usr/lib/debug and the cache of debuginfod. Nothing is downloaded.
+/// For a folder of `keel compare`, the columns of each allocator are the time in calls, the call
+/// site's share of the time over the budget (--budget), and the number of slow calls (--slow).
+///
+/// The command reads names of functions and lines from the object files and the debug files on this
+/// machine (/usr/lib/debug and the cache of debuginfod). It downloads nothing.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  keel record --stacks 16 -- ./game\n  \
                         keel blame game.journal.parquet\n  \
@@ -44,7 +47,7 @@ pub const SHORT_LIVED_US: u64 = 1000;
                         keel compare game.journal.parquet\n  \
                         keel blame --budget 500 game.comparison")]
 pub struct Arguments {
-    /// The journal or the result folder
+    /// The journal, or the folder that `keel compare` wrote
     input: PathBuf,
     /// Sort by this value [default: `bytes` for a journal; `over` for results, or `time` if no call
     /// is over the budget]
@@ -53,13 +56,13 @@ pub struct Arguments {
     /// Treat each line, each function or each module as one call site
     #[arg(long, value_name = "PLACE", default_value = "line")]
     by: By,
-    /// The number of stack frames that distinguish call sites: 1 is the call site itself, 2 also
-    /// distinguishes its callers, and so on
+    /// How many stack frames are compared to distinguish call sites. 1: the call site itself. 2:
+    /// also its caller, and so on
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u8).range(1..))]
     depth: u8,
-    /// Treat this function, or all functions of this module, as functions that allocate for their
-    /// callers. This option may be given several times
+    /// NAME is a function, or a module with functions, that allocates for its callers. The call
+    /// site is then the line that calls it. This option can be repeated
     #[arg(long, value_name = "NAME")]
     wrapper: Vec<String>,
     /// Show this many call sites
@@ -68,21 +71,21 @@ pub struct Arguments {
     /// Show this many callers of each call site
     #[arg(long, value_name = "N", default_value_t = 3)]
     callers: usize,
-    /// Show which call sites keep memory resident at this moment: replay the journal on the
-    /// allocators of -a, and charge each resident page to the live blocks in it or around it
+    /// Show which call sites keep memory resident at this moment. The command replays the journal
+    /// on the allocators of -a. It charges each resident system page to the live blocks in it or
+    /// around it
     #[arg(long, value_name = "MOMENT", conflicts_with = "sort")]
     pinned: Option<When>,
-    /// With --pinned: add the values to this result folder of the same journal, so that its page
-    /// shows them
+    /// With --pinned: also add the values to this result folder, so that its page shows them. The
+    /// folder must be of the same journal
     #[arg(long, value_name = "RESULTS", requires = "pinned")]
     save: Option<PathBuf>,
-    /// For results: show the values of this allocator [default: show a column for each allocator,
-    /// sorted by the first one]. With --pinned: the allocators, separated by commas
-    /// [default: keel,glibc]
+    /// For results: show only this allocator [default: all, sorted by the first one]. With
+    /// --pinned: the allocators, separated by commas [default: keel,glibc]
     #[arg(short, long)]
     allocator: Option<String>,
-    /// For results: the time in µs that all calls of one frame together may take. In a program
-    /// without frames, the time that one call may take
+    /// For results: the time in µs that all calls of one frame may take together. In a program
+    /// without frames: the time that one call may take
     #[arg(long, value_name = "US", default_value_t = BUDGET_US)]
     budget: f64,
     /// For results: a call that takes longer than this many µs is slow
@@ -91,7 +94,7 @@ pub struct Arguments {
     /// For journals: a block that is freed within this many µs is short-lived
     #[arg(long, value_name = "US", default_value_t = SHORT_LIVED_US)]
     short_lived: u64,
-    /// Print JSON with all values and whole stacks
+    /// Print JSON, with all values and whole call stacks
     #[arg(long)]
     json: bool,
 }

@@ -9,25 +9,27 @@ use std::io::{BufRead as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Convert the traces in a program's output into a journal
+/// Write a journal from the allocation trace that a program prints
 ///
-/// The output is read from standard input. The traces in it may have any format that `keel import`
-/// reads, for example that of the Judy library, if it was compiled with the macro TRACEMI, TRACEMI2
-/// or TRACEJM. A line that is not part of a trace becomes a marker in the journal: `keel time`
-/// measures the time from one marker to the next. Such lines are also copied to standard output.
+/// The command reads the output of the program from standard input. The trace may have any format
+/// that `keel import` reads. For example, the Judy library prints a trace if it was compiled with
+/// the macro TRACEMI, TRACEMI2 or TRACEJM.
 ///
-/// If an allocation overlaps a live block, a message is printed to stderr and the exit code is 1.
-/// The journal is still complete.
+/// All other lines become markers in the journal. `keel time` measures the time between markers.
+/// The command also copies these lines to standard output.
+///
+/// If a new block overlaps a live block, the command prints a message to stderr, and the exit code
+/// is 1. The journal is complete even then.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  ./game | keel capture game.journal.parquet\n  \
                         ./server 2>&1 | keel capture --from mtrace server.journal.parquet")]
 pub struct Arguments {
     /// The journal to write
     output: PathBuf,
-    /// The format of the traces [default: detected]
+    /// The format of the trace [default: detected]
     #[arg(long, value_name = "FORMAT", value_parser = super::import::form)]
     from: Option<Form>,
-    /// The program's name, for the report
+    /// The name of the program. The report shows it
     #[arg(long, default_value = "", value_name = "NAME", hide_default_value = true)]
     program: String,
 }

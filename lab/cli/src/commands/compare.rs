@@ -21,16 +21,16 @@ use tempfile::TempDir;
 
 /// Replay a journal on each allocator and measure every call
 ///
-/// Each run has its own process. In a round, each allocator runs once, in random order, so that a
-/// change in the machine's speed affects all allocators. At pace max each run is followed by a
-/// second one that does not time each call: it measures the throughput.
+/// The command runs in rounds. In a round, each allocator runs once, in random order. So a change
+/// in the machine's speed affects all allocators. Each run has its own process. At pace max, a
+/// second run follows each run. It measures the throughput, without timing single calls.
 ///
-/// Without -a and --allocator, the comparison includes all allocators that `keel allocators` lists,
-/// except keel-secure and rows with settings (keel-no-keeper, NAME-tuned). It always includes the
-/// null allocator, which does nothing: its times are the cost of measuring.
+/// Without -a and --allocator, the command compares all allocators that `keel allocators` lists,
+/// except keel-secure and those with special settings (keel-no-keeper, NAME-tuned). It always adds
+/// the null allocator, which does nothing: its times are the cost of measuring.
 ///
-/// The rounds of a long comparison can run separately, on one or several machines: see `keel
-/// compare plan`, `run` and `merge`.
+/// The rounds of a long comparison can run at different times or on different machines: see `keel
+/// compare plan`.
 ///
 /// The exit code is 2 if an allocator is unknown or cannot be used, 130 after Ctrl-C, and 1 if no
 /// allocator gave a result.
@@ -49,7 +49,8 @@ pub struct Arguments {
     journal: Option<PathBuf>,
     #[command(flatten)]
     how: How,
-    /// The result folder [default: NAME.comparison in the working directory, numbered if it exists]
+    /// The result folder [default: NAME.comparison in the working directory; if it exists, a name
+    /// with a number]
     #[arg(short, long)]
     output: Option<PathBuf>,
     /// Replace an existing result folder
@@ -63,50 +64,52 @@ pub struct Arguments {
 /// What to compare, and how.
 #[derive(Args)]
 struct How {
-    /// Allocators, separated by commas: names that `keel allocators` lists, paths of libraries for
-    /// LD_PRELOAD, or `all` [default: all]
+    /// The allocators, separated by commas: names that `keel allocators` lists, paths of libraries
+    /// for LD_PRELOAD, or `all` [default: all]
     #[arg(short, long, value_delimiter = ',')]
     allocators: Vec<String>,
-    /// One more allocator, with a label and environment variables:
-    /// [LABEL=]NAME[:VARIABLE=VALUE]..., such as keel:KEEL_KEEPER=off; may be given several times.
-    /// If -a is absent, only the allocators given with --allocator are compared
+    /// One more allocator, with environment variables: [LABEL=]NAME[:VARIABLE=VALUE]..., such as
+    /// keel:KEEL_KEEPER=off. LABEL is its name in the results. This option can be repeated. Without
+    /// -a, only the allocators of this option are compared
     #[arg(long = "allocator", value_name = "SPEC")]
     single: Vec<String>,
-    /// If the makers of an allocator document settings for low latency, run it with these settings
-    /// as well, under the name NAME-tuned (jemalloc-tuned). `keel allocators` lists these rows
+    /// Also run allocators with the settings that their makers document for low latency. Their
+    /// names are then NAME-tuned (jemalloc-tuned). `keel allocators` lists them
     #[arg(long)]
     tuned: bool,
-    /// For allocators given as paths: instead of LD_PRELOAD, call the library's functions with this
-    /// prefix (mi_ calls mi_malloc)
+    /// For allocators given as paths: call the library's functions with this prefix (mi_ calls
+    /// mi_malloc), instead of loading the library with LD_PRELOAD
     #[arg(long, value_name = "PREFIX")]
     symbols: Option<String>,
-    /// When operations are due: max (one after another without pause), 1x (the recorded times), 4x,
-    /// 0.5x ..., or compressed (1x, but each pause of more than 1 ms is shortened to 1 ms)
+    /// The time of each operation. max: one after another, without pauses. 1x: at the recorded
+    /// times. 4x, 0.5x ...: faster or slower than recorded. compressed: as 1x, but pauses of more
+    /// than 1 ms are shortened to 1 ms
     #[arg(short, long, default_value = "max")]
     pace: Pace,
-    /// evict=SIZE: between two calls, each thread reads SIZE bytes (with K, M or G) of other
-    /// memory. This evicts data from the caches, as the program's own work does. A thread stops
-    /// reading when its next call is due. Needs a pace other than max
+    /// Between two calls, each thread reads SIZE bytes of other memory (1M is 1 MiB). This evicts
+    /// data from the caches, as the program's own work does. The thread stops reading when its next
+    /// call is due. Needs a pace other than max
     #[arg(long, value_name = "evict=SIZE", value_parser = evicted)]
     between: Option<u64>,
-    /// The bytes to write into each new block: none, first-byte, page (a byte in each
-    /// system page), all
+    /// The bytes that are written into each new block: none, first-byte, page (one byte in each
+    /// system page), or all
     #[arg(short, long, default_value = "page")]
     touch: Touch,
-    /// Write into new blocks after the clock has stopped, not as a part of the call
+    /// Write into new blocks after the clock has stopped. (Without this option, the write is a part
+    /// of the measured call)
     #[arg(long)]
     touch_untimed: bool,
-    /// The number of rounds, or a range FEWEST..MOST. With a range, FEWEST rounds run with all
-    /// allocators. Then more rounds run, up to MOST in total, with those allocators whose results
-    /// are not yet precise (p50 to within 2 %, p99.9 to within 5 %). auto: 5..12
+    /// The number of rounds, or a range FEWEST..MOST. With a range, all allocators run FEWEST
+    /// rounds. After that, only allocators with imprecise results run, up to MOST rounds in total.
+    /// Results are precise if p50 is known to within 2 % and p99.9 to within 5 %. auto is 5..12
     /// [default: auto at pace max, else 1]
     #[arg(short, long, value_parser = runs)]
     runs: Option<Runs>,
-    /// At pace max, keep runs that the machine disturbed (a slowed processor, stolen time, other
-    /// programs) instead of repeating them
+    /// At pace max: keep disturbed runs, instead of repeating them. A run is disturbed if the
+    /// processor was slowed, or if the hypervisor or other programs took processor time
     #[arg(long)]
     no_repeat: bool,
-    /// The seed of the random order of runs [default: the time; the results contain the seed]
+    /// The seed of the random order of runs [default: from the clock; the results contain it]
     #[arg(long)]
     seed: Option<u64>,
     /// Replay all operations on one thread, in the order of the journal
@@ -115,18 +118,19 @@ struct How {
     /// Fill every block with a pattern and check the pattern when the block is freed
     #[arg(long)]
     verify: bool,
-    /// The runs whose individual calls are saved: median (one run of each allocator), all, none
+    /// The runs whose single calls are saved: median (the median run of each allocator), all, or
+    /// none
     #[arg(long, default_value = "median", value_parser = keep)]
     raw: Keep,
-    /// The clock that times each call: auto (the processor's counter if it is reliable), counter,
-    /// monotonic
+    /// The clock that times each call: counter (the processor's counter), monotonic (the system's
+    /// clock), or auto (the counter if it is reliable)
     #[arg(long, default_value = "auto", value_parser = clock)]
     clock: ClockChoice,
-    /// At pace max, omit the additional runs that measure the throughput without timing each call
+    /// At pace max: omit the second runs, which measure the throughput
     #[arg(long)]
     no_throughput: bool,
-    /// Do not measure the internal fragmentation. (Without this option, each allocator has one
-    /// additional run after all rounds, which reads the usable size of each block.)
+    /// Do not measure internal fragmentation, the bytes of blocks beyond the requested sizes.
+    /// (Without this option, each allocator has one more run for it, after all rounds)
     #[arg(long)]
     no_usable_size: bool,
     /// Stop an allocator that completes no operation for this many seconds

@@ -14,14 +14,13 @@ use std::process::ExitCode;
 
 /// Compare two result folders and show the significant differences
 ///
-/// For each allocator that both folders contain, it prints each metric before and after, the ratio,
-/// and the ratio's 95 % confidence interval, computed from the runs of both folders. A difference
-/// is significant if the interval does not contain 1. Both folders need at least two runs of each
-/// allocator.
+/// For each allocator in both folders, the command prints each metric before and after, their
+/// ratio, and the 95 % confidence interval of the ratio. A difference is significant if the
+/// interval does not contain 1. Both folders need at least two runs of each allocator.
 ///
-/// The folders may also be those of `keel bench --suite`. For each workload the command then prints
-/// the ratio of the medians, and whether the difference is clear: the ranges of the rounds do not
-/// overlap. It also prints geometric means of the ratios.
+/// The folders may also be results of `keel bench --suite`. For each workload, the command then
+/// prints the ratio of the medians. It calls a difference clear if the ranges of the rounds do not
+/// overlap. It also prints the geometric means of the ratios.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  keel diff before.comparison after.comparison\n  \
                         keel diff --fail-above 5 before.comparison after.comparison")]
@@ -30,11 +29,11 @@ pub struct Arguments {
     before: PathBuf,
     /// The later result folder
     after: PathBuf,
-    /// Show every metric, not only the main ones and those that differ significantly
+    /// Show every metric. (Without this option, only the main ones and those that differ
+    /// significantly)
     #[arg(long)]
     all: bool,
-    /// Exit with 1 if a metric rose significantly and by more than this many percent (0: by any
-    /// amount)
+    /// Exit with 1 if a metric has risen significantly, and by more than this many percent
     #[arg(long, value_name = "PERCENT")]
     fail_above: Option<f64>,
     /// Print the metrics as JSON

@@ -10,13 +10,13 @@ use facts::{Finding, Level, Player, System};
 use serde_json::json;
 use std::process::{Command, ExitCode, Stdio};
 
-/// Check how reliable measurements on this machine are, and show how to improve them
+/// Check whether this machine measures reliably, and suggest improvements
 ///
-/// Measures the clock. Tests whether keel detects sleeps, signals, page faults and system calls
-/// that happen during a call of an allocator. Checks the sources of noise: processors, hypervisor,
-/// frequency, huge pages, limits. It changes no setting.
+/// The command measures the clock. It tests whether keel detects sleeps, signals, page faults and
+/// system calls inside a call of an allocator. It checks what can disturb measurements: processors,
+/// hypervisor, frequency, huge pages and limits. It changes no setting.
 ///
-/// The exit code is 1 if results from this machine are not reliable.
+/// The exit code is 1 if measurements on this machine are not reliable.
 #[derive(Args)]
 pub struct Arguments {
     /// Print the findings as JSON

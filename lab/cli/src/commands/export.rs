@@ -16,9 +16,9 @@ use std::sync::LazyLock;
 
 /// Write a journal, or the results of a comparison, in a format of another tool
 ///
-/// A result folder becomes a table, histograms or a trace of the measured calls. A journal becomes
-/// a text trace that `keel import` reads again. If the format of the trace cannot express some
-/// values, a message on stderr states how many.
+/// From a result folder, the command writes a table, histograms or a trace of the measured calls.
+/// From a journal, it writes a text trace, which `keel import` can read. From both it can write
+/// call stacks. If the format cannot express some values, a message on stderr states how many.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
                   keel export game.journal.parquet --to mtrace -o game.mtrace\n  \
@@ -26,21 +26,20 @@ use std::sync::LazyLock;
                   keel export game.comparison --to csv -a keel > calls.csv\n  \
                   keel export game.journal.parquet --to pprof --weight kept -o game.pb.gz")]
 pub struct Arguments {
-    /// The result folder or the journal
+    /// The journal, or the folder that `keel compare` wrote
     input: PathBuf,
     /// The format [default: csv for a folder, doom3 for a journal]
     #[arg(long, value_name = "FORMAT")]
     to: Option<Format>,
-    /// For a folder: the allocator to write [default: all; for csv the first one whose individual
-    /// calls were kept]
+    /// For a folder: write only this allocator [default: all; for csv the first one whose single
+    /// calls were saved]
     #[arg(short, long)]
     allocator: Option<String>,
-    /// For perfetto: omit calls that took less than this many ns
+    /// For perfetto: leave out calls that took less than this many ns
     #[arg(long, value_name = "NS", default_value_t = 1000.0)]
     slower_than: f64,
-    /// For call stacks (collapsed, speedscope, pprof, firefox): the value that is shown first;
-    /// the names are those of `keel blame --sort`. The format collapsed contains only this value
-    /// [default: as in `keel blame`]
+    /// For call stacks (collapsed, speedscope, pprof, firefox): the value that the viewer shows
+    /// first. The format collapsed contains only this value [default: as in `keel blame`]
     #[arg(long, value_name = "VALUE")]
     weight: Option<Value>,
     /// For call stacks of results: see `keel blame --budget`

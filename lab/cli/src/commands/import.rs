@@ -12,8 +12,8 @@ use std::time::Instant;
 
 /// Convert a trace of another tool into a journal
 ///
-/// The format of the trace is detected from its content. So is its compression: none, zstd, gzip,
-/// LZ4, or a zip archive with one file. The formats:
+/// The command detects the format of the trace, and its compression (zstd, gzip, LZ4, or a zip
+/// archive with one file). The formats:
 ///
 ///   doom3       a SIZE PTR THREAD NS, f PTR THREAD NS, c TOTAL PTR THREAD NS,
 ///               r SIZE OLDPTR NEWPTR THREAD NS, m ALIGN SIZE PTR THREAD NS; frees with
@@ -32,12 +32,14 @@ use std::time::Instant;
 ///   numbered    lines `Alloc(SIZE),` and `Free(N),`              (wee_alloc)
 ///   memray      binary capture files; with call stacks           (Python: memray 1.19, 1.20)
 ///
-/// If a format has no times, the journal has times that are 1 µs apart. They only show the order of
-/// the operations, and the journal's metadata states this.
+/// Some formats have no times. Then the operations in the journal are 1 µs apart, and the journal
+/// states that its times only show the order.
 ///
-/// Keel's own files can be imported as well: the FILE.partial that a killed `keel record` leaves,
-/// and the file that a program writes when it records itself through keel/recorder.h. With
-/// --skip-module the input may also be a journal.
+/// The command also reads these files of Keel:
+///
+///   FILE.partial, which `keel record` leaves if it is killed;
+///   the file of a program that records itself through keel/recorder.h;
+///   a journal, with --skip-module.
 ///
 /// Examples:
 ///   keel import trace.txt.zst -o trace.journal.parquet
@@ -46,18 +48,19 @@ use std::time::Instant;
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Arguments {
-    /// The trace, or its parts in order; `-` is standard input
+    /// The trace. If it has several parts, pass them in order. `-` is standard input
     #[arg(required = true, value_name = "INPUT")]
     inputs: Vec<PathBuf>,
     /// The journal to write
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// A file of frame marks: a line `F NS` for each mark. It may be compressed with zstd. The
-    /// times must be from the same clock as those of the trace
+    /// A file with the times at which frames of a game begin: one line `F NS` for each frame, in
+    /// nanoseconds. The times must come from the clock of the trace. The file may be compressed
+    /// with zstd
     #[arg(long, value_name = "FILE")]
     frames: Option<PathBuf>,
-    /// Correct timestamps that are out of order, frees of unknown blocks, duplicate allocations and
-    /// similar faults, and count them by kind
+    /// Repair faults of the trace, such as times in the wrong order and frees of unknown blocks.
+    /// Print how many of each kind were repaired
     #[arg(long)]
     repair: bool,
     /// The format of the input [default: detected]
@@ -66,26 +69,25 @@ pub struct Arguments {
     /// The process to import, if the trace contains several
     #[arg(long, value_name = "ID")]
     process: Option<u64>,
-    /// Use this for an excerpt of a longer trace that has timestamps. The allocations with the
-    /// first timestamp are treated as blocks that were already live when the excerpt began. A
-    /// replay allocates these blocks before its clock starts
+    /// The input is an excerpt of a longer trace. Its allocations with the first timestamp are
+    /// blocks that were live before the excerpt. A replay allocates them before its clock starts
     #[arg(long)]
     prologue: bool,
-    /// The largest size of the unpacked text of a compressed input: bytes, or with K, M or G. For
-    /// the file of --frames, the limit is 1/256 of this size
+    /// For compressed input: the largest size after unpacking, in bytes or with K, M or G. For the
+    /// file of --frames, the limit is 1/256 of this size
     #[arg(long, value_name = "SIZE", default_value = "64G", value_parser = format::parse_size)]
     max_unpacked: u64,
-    /// The largest zstd window, 2^LOG bytes, which the decoder keeps in memory. Needed for files
-    /// that were compressed with `zstd --long=LOG`
+    /// For files that were compressed with `zstd --long=LOG`: pass the same LOG. Unpacking needs
+    /// 2^LOG bytes of memory
     #[arg(long, value_name = "LOG", default_value_t = 27,
           value_parser = clap::value_parser!(u32).range(10..=31))]
     zstd_window: u32,
-    /// The recorded program's name, for the report
+    /// The name of the recorded program. The report shows it
     #[arg(long, default_value = "", value_name = "NAME", hide_default_value = true)]
     program: String,
-    /// Do not import calls from this module (a library or the program itself), nor later operations
-    /// on blocks that it allocated. MODULE is the path of the module or the beginning of its file
-    /// name. The input must be a journal, or a recording through keel/recorder.h
+    /// Leave out the calls of this module (a library or the program itself), and all operations on
+    /// its blocks. MODULE is a path, or the beginning of a file name. The input must be a journal,
+    /// or a recording through keel/recorder.h. This option can be repeated
     #[arg(long, value_name = "MODULE")]
     skip_module: Vec<String>,
 }

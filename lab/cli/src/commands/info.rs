@@ -23,14 +23,16 @@ pub struct Arguments {
     /// The journal
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Print JSON; its keys are stable
+    /// Print JSON. Later versions keep its keys
     #[arg(long)]
     json: bool,
-    /// Check every rule of the journal format and report the first row that breaks one
+    /// Check every rule of the journal format, and print the first row that breaks one
     #[arg(long)]
     verify: bool,
-    /// Show the N modules and call sites with the most operations [default: 10]. Call sites need a
-    /// journal recorded with --stacks; their names are read from the object files on this machine
+    /// Show the N modules and the N call sites with most operations [default: 10]. A module is a
+    /// library or the program itself. A call site is a line that calls the allocator. Call sites
+    /// need a journal that was recorded with --stacks, and the object files of the program on this
+    /// machine
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "10")]
     top: Option<usize>,
 }

@@ -9,8 +9,7 @@ use std::process::ExitCode;
 
 /// Draw one view of the results as PNG or SVG
 ///
-/// Several folders, for instance of different paces or machines, are drawn side by side with the
-/// same axes.
+/// Several folders share one picture. Their charts are side by side and have the same axes.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  keel plot results -o density.png\n  \
                         keel plot results --view percentiles -o percentiles.svg\n  \
@@ -20,51 +19,51 @@ pub struct Arguments {
     /// The folders that `keel compare` wrote
     #[arg(required = true, value_name = "FOLDER")]
     folders: Vec<PathBuf>,
-    /// The picture; .png or .svg selects the format
+    /// The picture. Its ending selects the format: .png or .svg
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// The view
+    /// What to draw
     #[arg(short, long, value_enum, default_value = "density")]
     view: Views,
-    /// malloc, free, calloc, realloc or aligned; for percentiles also all [default: the most
-    /// frequent operation that allocates]
+    /// The operation to draw: malloc, free, calloc, realloc or aligned. The view `percentiles` can
+    /// also draw all [default: the most frequent operation that allocates]
     #[arg(long, value_name = "NAME")]
     operation: Option<String>,
-    /// Allocators to show, in this order, separated by commas [default: all except the null
+    /// The allocators to draw, in this order, separated by commas [default: all except the null
     /// allocator]
     #[arg(short, long, value_delimiter = ',')]
     allocators: Vec<String>,
-    /// The meaning of the hue in the density view
+    /// What the colours of the density view show
     #[arg(long, value_enum, default_value = "size")]
     colour: Hues,
-    /// For the view `frames`: the frame rate in Hz, or the length of an audio buffer as an even
-    /// number of ms [default: 60Hz; 2ms if the journal has no frames]
+    /// For the view `frames`: the frame rate in Hz, or the length of an audio buffer in ms (an even
+    /// number) [default: 60Hz; 2ms if the journal has no frames]
     #[arg(long, value_name = "60Hz|2ms", value_parser = budget)]
     budget: Option<Budget>,
-    /// Light text on a dark background
+    /// Draw light text on a dark background
     #[arg(long)]
     dark: bool,
-    /// Width in CSS pixels
+    /// The width in CSS pixels
     #[arg(long, default_value_t = 1200, value_parser = clap::value_parser!(u32).range(320..=8192))]
     width: u32,
-    /// PNG pixels for each CSS pixel, 0.5 to 4
+    /// The number of PNG pixels for each CSS pixel, 0.5 to 4
     #[arg(long, default_value_t = 1.0)]
     scale: f32,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Views {
-    /// Every call by time and latency, one panel for each allocator
+    /// Every call: its time and its latency. One panel for each allocator
     Density,
     /// Latency percentiles
     Percentiles,
     /// Resident memory over time
     Memory,
-    /// Every call by size and latency, one panel for each allocator
+    /// Every call: its size and its latency. One panel for each allocator
     Sizes,
-    /// Blocks by size and lifetime, one panel for each folder
+    /// Every block: its size and its lifetime. One panel for each folder
     Lifetimes,
-    /// The share of each frame, or of each audio buffer, that was spent in calls, over time
+    /// The share of each frame (or audio buffer) that was spent in calls, over time
     Frames,
     /// How late calls began, over time; for paces other than max
     Lateness,
@@ -88,11 +87,11 @@ fn budget(text: &str) -> Result<Budget, String> {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Hues {
-    /// The blocks' size
+    /// The size of the blocks
     Size,
-    /// The cause of the call's duration
+    /// The cause of the latency, for example a page fault
     Cause,
-    /// The thread that made most calls of this cell of the chart
+    /// The thread that made most calls in this place of the chart
     Thread,
 }
 

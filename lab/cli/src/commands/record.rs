@@ -12,59 +12,58 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
-/// Record every allocation of a program into a journal
+/// Record every allocation of a program in a file, the journal
 ///
-/// keel record does not change the program's standard streams or signals. It exits with the
-/// program's exit code, or with 128 + n if signal n ended the program. Messages of keel go to
-/// stderr. If the program is killed, the journal is complete up to that moment.
+/// The program's input, output and signals are unchanged. Messages of keel go to stderr. If the
+/// program is killed, the journal contains all operations up to that moment.
 ///
-/// If the program succeeded but its journal is incomplete, keel record exits with 1.
+/// The exit code is that of the program, or 128 + n if signal n ended it. It is 1 if the program
+/// succeeded but its journal is incomplete.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  keel record -- ./game --level 3\n  \
                         keel record -o sort.journal.parquet -- sort big.txt\n  \
                         keel record --follow-children -- gcc -O2 -c big.c")]
 pub struct Arguments {
-    /// The journal [default: PROGRAM.journal.parquet]. With --follow-children, NAME.journal.parquet
-    /// becomes NAME.PID.journal.parquet for each process
+    /// The journal [default: PROGRAM.journal.parquet]. With --follow-children, each process has its
+    /// own journal: NAME.PID.journal.parquet instead of NAME.journal.parquet
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Also record the processes that the program starts, each into its own journal
+    /// Also record the processes that the program starts, each in its own journal
     #[arg(short, long)]
     follow_children: bool,
-    /// The folder of the files through which the program and keel exchange events
-    /// [default: /dev/shm, else TMPDIR]
+    /// The folder for the files through which the program sends its operations to keel [default:
+    /// /dev/shm, else TMPDIR]
     #[arg(long, value_name = "FOLDER")]
     spool: Option<PathBuf>,
-    /// Record the operations that the program reports through keel/recorder.h, instead of its calls
-    /// of malloc
+    /// For a program with its own allocator: record the operations that it reports through
+    /// keel/recorder.h. Do not record its calls of malloc
     #[arg(short, long)]
     embedded: bool,
-    /// Record the innermost DEPTH stack frames of each operation (`keel blame` shows them).
-    /// This costs some nanoseconds per frame and operation. Without this option only the
-    /// calling module is recorded, at no cost
+    /// Also record the call stack of each operation: the innermost DEPTH frames. `keel blame` needs
+    /// them. Each frame costs some nanoseconds. Without this option, keel records only the calling
+    /// module, at no cost
     #[arg(long, value_name = "DEPTH", default_value_t = 0, hide_default_value = true,
           value_parser = clap::value_parser!(u32).range(0..=100))]
     stacks: u32,
-    /// Do not record calls from this module (a library or the program itself), nor later operations
-    /// on blocks that it allocated. MODULE is the path of the module or the beginning of its file
-    /// name (libGLX_nvidia). This option may be given several times
+    /// Leave out the calls of this module (a library or the program itself), and all operations on
+    /// its blocks. MODULE is a path, or the beginning of a file name (libGLX_nvidia). This option
+    /// can be repeated
     #[arg(long, value_name = "MODULE")]
     skip_module: Vec<String>,
-    /// Begin recording this many seconds after the program's start. The journal also contains the
-    /// blocks that are live at that moment
+    /// Begin the recording this many seconds after the start of the program. The journal also
+    /// contains the blocks that are live then
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     after: Option<Duration>,
-    /// End the recording after this many seconds; the program continues
+    /// End the recording after this many seconds. The program continues
     #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
     length: Option<Duration>,
     /// End the recording when a journal has this many operations
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_events: Option<u64>,
-    /// End the recording when a journal has about this size: bytes, or with K, M or G
+    /// End the recording when a journal has about this size, in bytes or with K, M or G (100M)
     #[arg(long, value_name = "SIZE", value_parser = format::parse_size)]
     max_size: Option<u64>,
-    /// Print a line with the progress every second. On a terminal, keel always shows the progress,
-    /// in one line that it overwrites
+    /// Print the progress every second. On a terminal, keel always shows the progress
     #[arg(long)]
     progress: bool,
     /// Print only errors

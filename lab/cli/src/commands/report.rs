@@ -11,8 +11,8 @@ use std::time::Instant;
 
 /// Make one self-contained HTML page from the results
 ///
-/// The page shows every call. If you pass several folders, they share one page: a table compares
-/// them, and buttons select the folder that the charts show.
+/// The page shows every call. Several folders share one page. A table compares them, and buttons
+/// select the folder that the charts show.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  keel report results --open\n  \
                         keel report results-max results-1x -o paces.html\n  \
@@ -32,9 +32,9 @@ pub struct Arguments {
     /// Print the tables as Markdown, and write no page
     #[arg(long, conflicts_with_all = ["output", "open"])]
     markdown: bool,
-    /// The smallest differences that matter for the advice at the top of the page. time: percent of
-    /// the time in all calls; program: percent of the recorded time (for programs without frames);
-    /// frame: percent of a frame at 60 Hz; memory: percent of the peak memory
+    /// The smallest differences that matter for the advice at the top of the page, in percent.
+    /// time: of the time in all calls. program: of the recorded time, in programs without frames.
+    /// frame: of a frame at 60 Hz. memory: of the peak memory
     #[arg(
         long,
         value_name = "NAME=PERCENT,...",
@@ -43,13 +43,13 @@ pub struct Arguments {
     matters: keel_report::Matters,
     /// Compare two allocators in each metric, and write no page
     ///
-    /// For every metric that both allocators have, it prints the median of the runs of each; the
-    /// ratio A/B, which is the geometric mean of the ratios of all rounds, with its 95 % interval;
-    /// and whether the difference is significant. --markdown and --json select the output format.
+    /// The output has one row for each metric: the median of the runs of A and of B, their ratio
+    /// A/B with its 95 % interval, and whether the difference is significant. The ratio is the
+    /// geometric mean of the ratios in all rounds. --markdown and --json select the format.
     #[arg(long, value_name = "A,B", value_parser = two_names,
           conflicts_with_all = ["output", "open"])]
     pair: Option<(String, String)>,
-    /// Print the comparison of --pair as JSON: times in ns, peak in bytes
+    /// Print the comparison of --pair as JSON. Times are in ns, the peak in bytes
     #[arg(long, requires = "pair", conflicts_with = "markdown")]
     json: bool,
 }

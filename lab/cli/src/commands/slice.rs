@@ -10,9 +10,9 @@ use std::process::ExitCode;
 
 /// Write a part of a journal as a separate journal
 ///
-/// A replay of the part gives the same results as this part of a replay of the whole journal: the
-/// blocks that are live at its start are allocated before the measurement begins, as for a
-/// recording made with `keel record --after`. The times in the new journal begin at 0.
+/// The new journal also contains the blocks that are live at the start of the part. A replay
+/// allocates them before its clock starts. Its results are then the same as for this part in a
+/// replay of the whole journal. The times in the new journal begin at 0.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
                   keel slice game.journal.parquet --from 60 --to 90 -o fight.journal.parquet\n  \
@@ -22,23 +22,23 @@ use std::process::ExitCode;
 pub struct Arguments {
     /// The journal
     journal: PathBuf,
-    /// Leave out the operations before this time, in seconds since the start of the journal
+    /// Leave out the operations before this time, in seconds from the start of the journal
     #[arg(long, value_name = "SECONDS", value_parser = nanoseconds)]
     from: Option<u64>,
     /// Leave out the operations at this time or later
     #[arg(long, value_name = "SECONDS", value_parser = nanoseconds)]
     to: Option<u64>,
-    /// Keep only the frames from FIRST to LAST, inclusive, numbered as in the report. Frame 0 is
-    /// the time before the first frame mark
+    /// Keep only the frames from FIRST to LAST (inclusive). The report shows the numbers of frames.
+    /// Frame 0 is the time before the first frame mark
     #[arg(long, value_name = "FIRST..LAST", value_parser = frames)]
     #[arg(conflicts_with_all = ["from", "to"])]
     frames: Option<(u64, u64)>,
-    /// Keep only these threads: their numbers or names, separated by commas. Operations of other
-    /// threads are kept if they concern a block that a selected thread allocates, resizes or frees
+    /// Keep only these threads: numbers or names, separated by commas. Operations of other threads
+    /// are kept if one of these threads also allocates, resizes or frees the block
     #[arg(long, value_name = "THREADS", value_delimiter = ',')]
     threads: Vec<String>,
-    /// Write the whole journal as successive parts of this many operations each, or a few more. The
-    /// output is a folder; its files are part-0000.journal.parquet and so on
+    /// Divide the journal into parts of this many operations, or a few more. --output is then a
+    /// folder. Its files are part-0000.journal.parquet and so on
     #[arg(long, value_name = "OPERATIONS", value_parser = clap::value_parser!(u64).range(1..))]
     #[arg(conflicts_with_all = ["from", "to", "frames", "threads"])]
     every: Option<u64>,

@@ -17,12 +17,12 @@ use std::time::Duration;
 
 /// Replay a journal on one thread and measure only its total time and memory
 ///
-/// All operations run on one thread, in a new process for each run. If the journal has markers (see
-/// `keel capture`), time and memory are also shown at each marker. The clock is read only at
-/// markers and at the end, so measuring does not slow the calls. The null allocator does nothing:
-/// its time is the time of the replay loop itself.
+/// Each run has its own process and one thread. If the journal has markers (see `keel capture`),
+/// the command also prints time and memory at each marker. It reads the clock only at markers and
+/// at the end, so that the clock does not slow the calls. The null allocator does nothing: its time
+/// is that of the replay loop itself.
 ///
-/// To time individual calls, and to replay the threads of the program, use `keel compare`.
+/// `keel compare` times single calls and replays all threads of the program.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  keel time game.journal.parquet\n  \
                         keel time game.journal.parquet -a keel,glibc,./libmine.so,null --runs 9 \
@@ -30,14 +30,14 @@ use std::time::Duration;
 pub struct Arguments {
     /// The journal that `keel capture`, `keel record` or `keel import` wrote
     journal: PathBuf,
-    /// Allocators, separated by commas: names that `keel allocators` lists, or paths of shared
+    /// The allocators, separated by commas: names that `keel allocators` lists, or paths of shared
     /// libraries
     #[arg(short, long, value_delimiter = ',', default_value = "keel,glibc,null")]
     allocators: Vec<String>,
-    /// Runs of each allocator; the allocators take turns
+    /// Runs of each allocator. The allocators take turns
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..1000))]
     runs: u32,
-    /// Write one byte into each page of a new block, so that the block becomes resident
+    /// Write one byte into each system page of a new block, so that the block becomes resident
     #[arg(long)]
     touch: bool,
     /// Print JSON

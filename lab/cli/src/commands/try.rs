@@ -10,8 +10,8 @@ use std::process::ExitCode;
 
 /// Record a program, compare allocators on its journal, and open the report
 ///
-/// Runs keel record, keel compare and keel report one after another. One folder receives the
-/// journal, the results and the page.
+/// Runs `keel record`, `keel compare` and `keel report`, one after another. All files are in one
+/// folder.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  keel try -- ./game --level 3\n  \
                         keel try -a keel,glibc,mimalloc -r 3 -- sort big.txt")]
@@ -22,11 +22,11 @@ pub struct Arguments {
     /// The pace of the replay; see `keel compare --pace`
     #[arg(short, long, default_value = "max")]
     pace: String,
-    /// Runs of each allocator [default: that of `keel compare`]
+    /// Runs of each allocator [default: as in `keel compare`]
     #[arg(short, long)]
     runs: Option<u32>,
-    /// Folder for the journal, the results and the page [default: PROGRAM.keel, numbered if it
-    /// exists]
+    /// The folder for the journal, the results and the page [default: PROGRAM.keel; if it exists, a
+    /// name with a number]
     #[arg(short, long, value_name = "FOLDER")]
     output: Option<PathBuf>,
     /// Do not open the page in a browser

@@ -47,17 +47,16 @@ impl Session<'_> {
         }
         if header.alive > comparison.machine.cpus {
             notes.push(format!(
-                "Up to {} threads existed at the same time on {} processors, so threads may have \
-                 waited for a processor. Calls that were preempted in this way are marked as \
-                 interrupted.",
+                "Up to {} threads shared {} processors. If the system ran another thread during a \
+                 call, the call is marked as interrupted.",
                 header.alive, comparison.machine.cpus
             ));
         }
         if pace == Pace::Max && header.threads > 1 && !serial {
             notes.push(format!(
-                "At pace max each thread runs as fast as it can, at most {} operations ahead of \
-                 the slowest thread. The order of operations of different threads, and thus the \
-                 memory over time, can differ from the recording.",
+                "At pace max, each thread runs as fast as it can, but at most {} operations ahead \
+                 of the slowest thread. The order of operations of different threads can differ \
+                 from the recording, and so can the memory over time.",
                 header.skew
             ));
         }
@@ -76,21 +75,21 @@ impl Session<'_> {
         self.notes_on_allocators(comparison, &mut notes);
         if verify {
             notes.push(
-                "The contents of blocks were verified. Therefore new blocks were not touched \
-                 inside the calls."
+                "The contents of blocks were verified. For this, new blocks were written after \
+                 the timed calls, not as a part of them."
                     .to_owned(),
             );
         }
         let foreign = self.compiled.facts.skipped.values().sum::<u64>();
         if foreign > 0 {
             notes.push(format!(
-                "{foreign} frees of blocks from before the recording were left out."
+                "{foreign} frees were left out, because their blocks are older than the recording."
             ));
         }
         if keep == Keep::Median && self.request.options.runs > 1 {
             notes.push(
-                "Individual calls were kept from one run of each allocator: its median run. This \
-                 is the run whose total time in calls is the median of the allocator's runs."
+                "Single calls were saved from one run of each allocator, its median run. (If its \
+                 runs are sorted by the total time in calls, this is the one in the middle.)"
                     .to_owned(),
             );
         }
@@ -103,8 +102,8 @@ impl Session<'_> {
         notes.extend(self.failed_sums.iter().cloned());
         if let Some(first) = self.failed_repeats.first() {
             notes.push(format!(
-                "{} of the repeats of disturbed runs failed; the disturbed runs count instead. The \
-                 first failure: {first}",
+                "Disturbed runs were repeated, and {} of the repeats failed. In these cases the \
+                 disturbed run counts. The first failure: {first}",
                 self.failed_repeats.len()
             ));
         }
@@ -125,9 +124,9 @@ impl Session<'_> {
         for (allocator, places) in comparison.allocators.iter().zip(&self.inline_syscalls) {
             if *places > 0 && comparison.instrument.system_calls {
                 notes.push(format!(
-                    "The code of {} contains {places} system call instructions. Such system calls \
-                     are not detected: their time is counted as the allocator's own work, except \
-                     when the thread was blocked.",
+                    "The code of {} contains {places} system call instructions. System calls that \
+                     it makes with them are not detected. Their time counts as the allocator's own \
+                     work, unless the thread was blocked.",
                     allocator.name
                 ));
             }
@@ -180,8 +179,8 @@ fn notes_on_instrument(comparison: &Comparison, notes: &mut Vec<String>) {
     }
     if !instrument.system_calls {
         notes.push(
-            "System calls cannot be detected here, except those in which the thread was blocked: \
-             the C library's functions could not be redirected."
+            "The C library's functions could not be redirected. So a system call is detected only \
+             if the thread was blocked in it."
                 .to_owned(),
         );
     }
@@ -210,9 +209,8 @@ fn notes_on_interference(comparison: &Comparison, notes: &mut Vec<String>) {
     let discarded = results().flat_map(|result| &result.discarded).count();
     if discarded > 0 {
         notes.push(format!(
-            "Runs that the machine disturbed were repeated, alone or together with all runs of \
-             their round. Of a run and its repeats, only the least disturbed one counts. \
-             {discarded} runs were discarded ({}).",
+            "Runs that the machine disturbed were repeated. Of a run and its repeats, only the \
+             least disturbed one counts. {discarded} runs were discarded ({}).",
             by_allocator(comparison, |result| result.discarded.len())
         ));
     }
@@ -234,9 +232,8 @@ fn notes_on_interference(comparison: &Comparison, notes: &mut Vec<String>) {
         };
         notes.push(format!(
             "The machine disturbed {disturbed}. The results include the disturbed runs. Causes: \
-             {}. These numbers include the runs of the null allocator and those that do not time \
-             each call. \
-             The command keel doctor shows how to measure with less disturbance.",
+             {}. These numbers include the runs of the null allocator, and the runs without timing \
+             of single calls. The command keel doctor suggests how to avoid such disturbance.",
             found.join("; ")
         ));
     }
@@ -281,10 +278,10 @@ fn notes_on_precision(comparison: &Comparison, notes: &mut Vec<String>) {
         .collect();
     if !imprecise.is_empty() {
         notes.push(format!(
-            "Some figures are not precise and may change if you repeat the comparison: {}. The \
-             percentage shows how far the 95 % interval of the figure, without the differences \
-             between rounds, extends above it. More runs (--runs 20) or a quieter machine make \
-             them more precise.",
+            "Some values are not precise, and may change if you repeat the comparison: {}. The \
+             percentage shows how far the 95 % interval extends above the value. (This interval \
+             excludes changes that affected all allocators of a round.) More runs (--runs 20) or a \
+             quieter machine make the values more precise.",
             imprecise.join(", "),
         ));
     }

@@ -155,7 +155,7 @@ mod tests {
         assert!(text.contains("Medians over"), "{text}");
         assert!(
             text.contains(
-                "- **malloc p99.9**: keel is lowest: 4.0 times lower than a\\|b, the second lowest"
+                "- **malloc p99.9**: keel is lowest: 75 % lower than a\\|b, which is second"
             ),
             "{text}"
         );

@@ -13,7 +13,7 @@ use super::criteria::{Criterion, FEW_RUNS, Figure};
 use super::price::{background, calls_above, memory_price, peak};
 use super::sentences::{NAMES, in_frame};
 use crate::figures::{AllocatorFigures, Matters, Spread, ratio};
-use crate::words::{bytes, duration, list, percent_of, short_percent};
+use crate::words::{bytes, duration, list, lower_by, percent_of, short_percent};
 use keel_results::{ALL_OPERATIONS, Comparison, FRAME, Interval, RUN, figure_label};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -232,13 +232,15 @@ impl Choice<'_> {
         let name = self.name(index);
         let saved = saving.iter().find(|one| one.0 == index).map_or(0.0, |one| one.1);
         let price = memory_price(self.all.allocators, index, self.base, self.matters.memory);
-        let sentence = format!("Use {name}: {}, {price}.", self.saving(stake, index, saved));
+        let (saving, amount) = self.saving(stake, index, saved);
+        let sentence = format!("Use {name}: {saving}, and {price}.");
         let degree = match saved / stake.least {
             much if much >= MUCH && much.is_finite() => "matters much",
             little if little < A_LITTLE => "matters a little",
             _ => "matters",
         };
         let sentences = [
+            amount,
             self.equals(index, ranked),
             self.slightly_slower(stake, index, ranked),
             self.too_noisy(index, ranked),
@@ -295,7 +297,7 @@ impl Choice<'_> {
         if others.is_empty() || !names.contains(&own) {
             return String::new();
         }
-        let equal = format!("{} may be as good (no significant difference)", list(&others));
+        let equal = format!("{} may be just as good (no significant difference).", list(&others));
         let memory = |index: &usize| peak(&self.all.allocators[*index]).unwrap_or(f64::MAX);
         let leanest = ranked.best.iter().min_by(|a, b| memory(a).total_cmp(&memory(b)));
         let least = leanest.filter(|least| {
@@ -304,12 +306,12 @@ impl Choice<'_> {
         match least {
             Some(least) => {
                 let less = bytes(memory(&index) - memory(least));
-                format!("{equal}; {} needs {less} less memory than {own}.", self.name(*least))
+                format!("{equal} {} needs {less} less memory than {own}.", self.name(*least))
             }
             None if leanest == Some(&index) => {
-                format!("{equal}; {own} needs the least memory of them.")
+                format!("{equal} Of these, {own} needs the least memory.")
             }
-            None => format!("{equal}."),
+            None => equal,
         }
     }
 
@@ -326,7 +328,9 @@ impl Choice<'_> {
         if near.is_empty() {
             return String::new();
         }
-        format!("Slower by less than {:.0} %: {}.", 100.0 * self.matters.time, self.names(&near))
+        let verb = if near.len() == 1 { "is" } else { "are" };
+        let percent = 100.0 * self.matters.time;
+        format!("{} {verb} slower, but by less than {percent:.0} %.", self.names(&near))
     }
 
     fn too_noisy(&self, index: usize, ranked: &Criterion) -> String {
@@ -334,32 +338,29 @@ impl Choice<'_> {
             self.others().filter(|other| *other != index && ranked.noisy.contains(other)).collect();
         match noisy.is_empty() {
             true => String::new(),
-            false => format!("Undecided, because the runs vary too much: {}.", self.names(&noisy)),
+            false => format!("The runs of {} vary too much for a conclusion.", self.names(&noisy)),
         }
     }
 
-    /// `51 % less time in allocation calls than with glibc (306 ms per minute, ...)`
-    fn saving(&self, stake: &Stake, index: usize, saved: f64) -> String {
+    /// `allocation calls take 51 % less time than with glibc`, and the amount as a sentence. The
+    /// percentage is that of the answers and of the criterion: the mean over the rounds.
+    fn saving(&self, stake: &Stake, index: usize, saved: f64) -> (String, String) {
         let base = self.name(self.base);
         let [with, before] = [index, self.base].map(|at| self.value(stake, at).unwrap_or(0.0));
-        let less = format!("{} less time in allocation calls", short_percent(saved / before));
+        let ratio = self.ratio(stake, index, self.base).map(|ratio| ratio.value);
+        let share = 1.0 - 1.0 / ratio.filter(|ratio| *ratio > 1.0).unwrap_or(before / with);
+        let less = format!("allocation calls take {} less time than with {base}", lower_by(share));
         if stake.operation != FRAME {
-            return match self.per_minute(saved) {
-                Some(time) => format!("{less} than with {base}, which saves {time}"),
-                None => format!("{less} than with {base}"),
-            };
+            let time = self.per_minute(saved);
+            return (less, time.map_or_else(String::new, |time| format!("This saves {time}.")));
         }
         let [with, before] = [with, before].map(duration);
-        match stake.figure {
-            "mean" | "worst" => {
-                let which = in_frame(stake.figure);
-                format!("{less} {which} ({with} instead of {before} with {base})")
-            }
-            _ => format!(
-                "{less} in the slowest 1 % of the frames (p99: {with} instead of {before} with \
-                 {base})"
-            ),
-        }
+        let (what, which) = match stake.figure {
+            "mean" => ("The calls of an average frame take", in_frame(stake.figure)),
+            "worst" => ("The calls of the worst frame take", in_frame(stake.figure)),
+            _ => ("The p99 of the time in a frame's calls is", "in the slowest 1 % of the frames"),
+        };
+        (format!("{less} {which}"), format!("{what} {with} instead of {before}."))
     }
 
     /// `306 ms per minute (0.51 % of the recorded time)`; None if the journal has no times.
@@ -376,10 +377,7 @@ impl Choice<'_> {
         let base = self.name(self.base);
         let (avoid, worse) = self.avoid();
         let verb = if base == C_LIBRARY { "Stay with" } else { "Use" };
-        let sentence = format!(
-            "{verb} {base}: {}, and no other allocator saves enough of that to matter.",
-            self.spends()
-        );
+        let sentence = format!("{verb} {base}: no other allocator saves enough time to matter.");
         let hardly = "The choice of allocator hardly matters for this program";
         let grade = match worse.as_slice() {
             [] => format!("{hardly}."),
@@ -388,11 +386,12 @@ impl Choice<'_> {
                  than {base}."
             ),
             few if few.len() <= NAMES => {
-                format!("{hardly}, unless you take a slow one ({}).", self.names(few))
+                format!("{hardly}. But some are slow: {}.", self.names(few))
             }
-            many => format!("{hardly}, unless you take one of {} slow ones.", many.len()),
+            many => format!("{hardly}. But {} of them are slow.", many.len()),
         };
         let sentences = [
+            self.spends(),
             self.fastest(),
             avoid,
             self.leaner(&worse),
@@ -406,19 +405,18 @@ impl Choice<'_> {
         self.stakes().pop().unwrap_or_else(|| self.time())
     }
 
-    /// What the calls take with the base.
+    /// What the calls take with the base, a sentence.
     fn spends(&self) -> String {
-        let stake = self.usual();
+        let (stake, base) = (self.usual(), self.name(self.base));
         let value = self.value(&stake, self.base).unwrap_or(0.0);
         if stake.operation == FRAME {
             let share = percent_of(value / FRAME_NS, "of a frame at 60 Hz");
             let time = duration(value);
-            return format!("a frame spends {time} in allocation calls on average ({share})");
+            return format!("With {base}, the calls of an average frame take {time} ({share}).");
         }
-        let Some(time) = self.per_minute(value) else {
-            return format!("allocation calls take {} in a run", duration(value));
-        };
-        format!("allocation calls take {time}")
+        let time = self.per_minute(value);
+        let time = time.unwrap_or_else(|| format!("{} in a run", duration(value)));
+        format!("With {base}, allocation calls take {time}.")
     }
 
     /// The allocator with the lowest median, if it is below that of the base.
@@ -438,13 +436,16 @@ impl Choice<'_> {
         };
         let limit = match stake.operation {
             FRAME => {
-                format!(" Savings of less than {} % do not matter.", 100.0 * self.matters.frame)
+                format!(" Savings below {} % of a frame do not matter.", 100.0 * self.matters.frame)
             }
             _ if self.all.comparison.journal.duration_ns == 0 => String::new(),
-            _ => format!(" Savings of less than {} % do not matter.", 100.0 * self.matters.program),
+            _ => format!(
+                " Savings below {} % of the recorded time do not matter.",
+                100.0 * self.matters.program
+            ),
         };
-        let (name, share) = (self.name(index), short_percent(saved / base));
-        format!("{name} has the lowest median: {share} less, which would save {time}.{limit}")
+        let (name, share) = (self.name(index), lower_by(saved / base));
+        format!("{name} has the lowest median: {share} less time. This would save {time}.{limit}")
     }
 
     /// The allocator with the least peak memory, if it has clearly less than the base. Allocators
@@ -454,17 +455,17 @@ impl Choice<'_> {
         let leaner = self.others().filter(|index| self.is_leaner(*index) && !worse.contains(index));
         let Some(index) = leaner.min_by(|a, b| memory(*a).total_cmp(&memory(*b))) else {
             let known = peak(&self.all.allocators[self.base]).is_some_and(|value| value > 0.0);
-            let least = "No other allocator that is as fast needs clearly less peak memory.";
+            let least = "No allocator of the same speed needs clearly less peak memory.";
             return if known { least.to_owned() } else { String::new() };
         };
         let price = memory_price(self.all.allocators, index, self.base, self.matters.memory);
         let stake = self.usual();
         let [own, base] = [index, self.base].map(|at| self.value(&stake, at).unwrap_or(0.0));
         let slower = match own - base > self.matters.time * base {
-            true => format!(", but with {} more time in calls", short_percent(own / base - 1.0)),
+            true => format!(", but calls take {} more time", short_percent(own / base - 1.0)),
             false => String::new(),
         };
-        format!("If memory matters, use {}: it runs {price}{slower}.", self.name(index))
+        format!("If memory matters, use {}: {price}{slower}.", self.name(index))
     }
 
     /// The allocators that are worse than the base by more than what matters, in a sentence that
@@ -484,15 +485,15 @@ impl Choice<'_> {
                 _ => format!("{} to {}", shown(*least), shown(*most)),
             };
             let what = match (stake.operation, stake.figure) {
-                (FRAME, "mean") => "a frame spends {} in calls on average",
-                (FRAME, "worst") => "the worst frame spends {} in calls",
-                (FRAME, _) => "the p99 of the time that a frame spends in calls is {}",
+                (FRAME, "mean") => "the calls of an average frame take {}",
+                (FRAME, "worst") => "the calls of the worst frame take {}",
+                (FRAME, _) => "the p99 of the time in a frame's calls is {}",
                 _ if self.all.comparison.journal.duration_ns == 0 => "all calls take {}",
                 _ => "allocation calls take {} per minute",
             };
             let base = shown(self.value(&stake, self.base).unwrap_or(0.0));
             let (what, all) = (what.replace("{}", &range), self.names(&names));
-            let text = format!("Avoid {all}: {what} ({}: {base}).", self.name(self.base));
+            let text = format!("Avoid {all}: {what} (with {}: {base}).", self.name(self.base));
             return (text, names);
         }
         (String::new(), Vec::new())
@@ -539,7 +540,7 @@ impl Choice<'_> {
                 FRAME => format!("{} {}", duration(*ns), in_frame(stake.figure)),
                 _ => self.per_minute(*ns).unwrap_or_else(|| duration(*ns)),
             };
-            format!("Another may save up to {saved}.")
+            format!("Another allocator may save up to {saved}.")
         });
         let sentences = [
             bound,
@@ -560,7 +561,7 @@ impl Choice<'_> {
     fn remedy(&self) -> String {
         let base = self.name(self.base);
         let until_then = match base == C_LIBRARY {
-            true => format!("; until then, stay with {base}"),
+            true => format!(" Until then, stay with {base}."),
             false => String::new(),
         };
         let runs = || self.all.comparison.allocators.iter().flat_map(|result| &result.runs);
@@ -570,12 +571,12 @@ impl Choice<'_> {
         let (busy, all) = (runs().filter(busy).count(), runs().count());
         if 2 * busy > all {
             return format!(
-                "Other programs used the processors during {busy} of {all} runs: repeat the \
-                 comparison on an idle machine{until_then}."
+                "Other programs used the processors during {busy} of {all} runs. Repeat the \
+                 comparison on an idle machine.{until_then}"
             );
         }
         let more = 20.max(2 * self.all.runs);
-        format!("Repeat the comparison on a quiet machine, or with --runs {more}{until_then}.")
+        format!("Repeat the comparison on a quiet machine, or with --runs {more}.{until_then}")
     }
 
     /// The sentences that are not empty, and the limits of all of them.

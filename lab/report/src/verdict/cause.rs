@@ -84,38 +84,40 @@ impl Ground {
     /// explains.
     fn sentence(self, machine_ns: f64) -> String {
         let text = match self {
-            Ground::SystemCall => "Attributed to the allocator: it made a system call.",
+            Ground::SystemCall => "Attributed to the allocator, because it made a system call.",
             Ground::PageFault => {
-                "Attributed to the allocator: the block's memory was not resident."
+                "Attributed to the allocator, because the block's memory was not resident."
             }
-            Ground::OwnWork => "Attributed to the allocator: no interruption was recorded.",
+            Ground::OwnWork => "Attributed to the allocator, because no interruption was recorded.",
             Ground::Lock => {
-                "Attributed to the allocator: it waited for one of its locks, which another thread \
-                 held."
+                "Attributed to the allocator, because it waited for one of its locks. Another \
+                 thread held the lock."
             }
-            Ground::Preempted => "Attributed to the operating system: it preempted the thread.",
+            Ground::Preempted => {
+                "Attributed to the operating system, because it ran another thread during the call."
+            }
             Ground::PreemptedInKernel => {
-                "Attribution unknown: the thread was preempted, and the kernel worked for the \
-                 call. It is not known how much of the time was preemption and how much was the \
-                 kernel's work."
+                "Attribution unknown: the kernel worked for the call, and it also ran another \
+                 thread (preemption). It is not known how long each of these took."
             }
             Ground::PreemptedOrWaiting => {
-                "Attribution unknown: the thread was preempted or waited for a lock."
+                "Attribution unknown: the system ran another thread during the call, or the call \
+                 waited for a lock."
             }
             Ground::Waited => {
-                "Attribution unknown: the thread waited for a lock or a page read. The length of \
+                "Attribution unknown: the thread waited for a lock or for the disk. The length of \
                  the wait was not measured."
             }
             Ground::NotReported => "Attribution unknown: this system does not report preemption.",
             Ground::Interrupt => {
-                "Attribution unknown: the processor served a hardware interrupt. The length of the \
-                 interrupt was not measured."
+                "Attribution unknown: a hardware interrupt came during the call. Its length was \
+                 not measured."
             }
             Ground::Machine => {
                 let seen = duration(machine_ns);
                 return format!(
-                    "Attribution unknown: with the null allocator a call took {seen} too, so the \
-                     machine may have caused it."
+                    "Attribution unknown: the machine may have caused the latency. A call of the \
+                     null allocator, which does nothing, took {seen}."
                 );
             }
         };

@@ -49,9 +49,8 @@ fn floor_caution(criterion: &Criterion) -> Option<String> {
     let (title, floor) = (&criterion.title, words::duration(floor.median));
     let best = words::duration(best.median);
     Some(format!(
-        "{title} depends mostly on the measurement and the machine, and less on the allocator: it \
-         is {floor} with the null allocator, which does nothing, and {best} with the allocator \
-         that has the lowest value."
+        "{title} depends mostly on the measurement and the machine. It is {floor} with the null \
+         allocator, which does nothing. The lowest value of the other allocators is {best}."
     ))
 }
 
@@ -93,8 +92,7 @@ fn interrupted_caution(
     }
     let share = format!(
         "{percent:.0} % of the slowest calls (those above p99.9) were interrupted: the operating \
-         system preempted the thread. Their duration depends on the machine as well as on the \
-         allocator."
+         system ran another thread during the call. Their latency also depends on the machine."
     );
     let Some(calm) = calm else { return Some(share) };
     let of =
@@ -104,6 +102,6 @@ fn interrupted_caution(
     if without.rows.len() < 2 {
         return Some(share);
     }
-    let conclusion = without.sentence.replacen("The difference", "the difference", 1);
-    Some(format!("{share} If interrupted calls are excluded from {operation} p99.9, {conclusion}"))
+    let result = format!("The result for {operation} p99.9 without interrupted calls is:");
+    Some(format!("{share} {result} {}", without.sentence))
 }

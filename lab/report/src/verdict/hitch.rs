@@ -21,7 +21,7 @@ pub struct Hitch {
     pub at: usize,
     /// To what its duration is attributed.
     pub attribution: Option<Attribution>,
-    /// `Worst hitch: 12 ms`.
+    /// `Slowest call caused by an allocator: 12 ms`.
     pub title: String,
     /// Continues the title: the operation, the allocator, the time, the thread.
     pub sentence: String,
@@ -98,6 +98,9 @@ pub fn read_hitches(comparison: &Comparison, folder: &Path) -> Result<Vec<Hitch>
     Ok(found)
 }
 
+/// The title of the first call, unless no call is attributed to an allocator.
+const SLOWEST: &str = "Slowest call caused by an allocator";
+
 /// A call to describe.
 struct Chosen<'a> {
     title: String,
@@ -111,18 +114,19 @@ fn choose<'a>(comparison: &'a Comparison, words: &SlowCalls) -> Vec<Chosen<'a>> 
     let slowest = |drawn: bool, wanted: &dyn Fn(&Call<'a>) -> bool| {
         slow_calls(comparison, drawn).filter(wanted).max_by(|a, b| a.ns.total_cmp(&b.ns))
     };
-    let chosen = |title: &str, what: &str, call: Call<'a>, wanted: &dyn Fn(&Call<'a>) -> bool| {
+    let chosen = |title: &str, caused: bool, call: Call<'a>, wanted: &dyn Fn(&Call<'a>) -> bool| {
         match slowest(false, wanted).filter(|other| other.ns > call.ns) {
             None => Chosen { title: title.to_owned(), call, slower: String::new() },
-            Some(Call { ns, name, .. }) => Chosen {
-                title: title.to_owned(),
-                call,
-                slower: format!(
-                    "Only calls of the median runs are shown. In all runs, the worst {what} took \
-                     {} ({name}).",
-                    duration(ns)
-                ),
-            },
+            Some(Call { ns, name, .. }) => {
+                let took = duration(ns);
+                let other = match caused {
+                    true => format!("{name} caused a call of {took}"),
+                    false => format!("a call with {name} took {took}"),
+                };
+                let only = "The page shows only calls of the median runs.";
+                let slower = format!("{only} In another run, {other}.");
+                Chosen { title: title.to_owned(), call, slower }
+            }
         }
     };
     let beside = |call: &Call<'_>| match words.verdict(call.outlier).attribution {
@@ -133,11 +137,11 @@ fn choose<'a>(comparison: &'a Comparison, words: &SlowCalls) -> Vec<Chosen<'a>> 
     let Some(worst) = slowest(true, &|_| true) else { return Vec::new() };
     match slowest(true, &own) {
         Some(found) if !own(&worst) => vec![
-            chosen("Worst hitch", "hitch caused by an allocator", found, &own),
-            chosen(beside(&worst), "call", worst, &|_| true),
+            chosen(SLOWEST, true, found, &own),
+            chosen(beside(&worst), false, worst, &|_| true),
         ],
-        Some(_) => vec![chosen("Worst hitch", "hitch caused by an allocator", worst, &own)],
-        None => vec![chosen("Slowest call", "call", worst, &|_| true)],
+        Some(_) => vec![chosen(SLOWEST, true, worst, &own)],
+        None => vec![chosen("Slowest call", false, worst, &|_| true)],
     }
 }
 
@@ -275,19 +279,19 @@ mod tests {
             found,
             [
                 [
-                    "Worst hitch",
-                    "Only calls of the median runs are shown. In all runs, the worst hitch caused \
-                     by an allocator took 50 ns (keel)."
+                    SLOWEST,
+                    "The page shows only calls of the median runs. In another run, keel caused a \
+                     call of 50 ns."
                 ],
                 [
                     "A longer call, not caused by an allocator",
-                    "Only calls of the median runs are shown. In all runs, the worst call took 90 \
-                     ns (keel)."
+                    "The page shows only calls of the median runs. In another run, a call with \
+                     keel took 90 ns."
                 ]
             ]
         );
         let found = titles(&comparison([[30, 50], [40, 60], [10, 20]]));
-        assert_eq!(found[0], ["Worst hitch", ""]);
+        assert_eq!(found[0], [SLOWEST, ""]);
         assert_eq!(found[1], ["A longer call, not caused by an allocator", ""]);
     }
 }

@@ -87,8 +87,8 @@ fn criteria(
     let throughput = |one: &AllocatorFigures| one.figures.get("throughput").copied();
     let peak = |one: &AllocatorFigures| one.figures.get("peak").copied();
     let throughput = of_run("throughput", &throughput);
-    let untimed = "elapsed time divided by the number of operations, in separate runs that do not \
-                   time individual calls";
+    let untimed = "elapsed time divided by the number of operations, from separate runs without \
+                   timing of single calls";
     let mut found = vec![
         percentile("p50", format!("half of all {operation} calls take at most this long")),
         percentile("p999", format!("99.9 % of {operation} calls take at most this long")),

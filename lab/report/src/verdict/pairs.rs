@@ -59,17 +59,17 @@ pub const PAIR_PHRASES: PairPhrases = PairPhrases {
     slightly_lower: "{name} lower, by less than half a percent",
     possibly: "{name} possibly lower",
     same: "no significant difference",
-    one_round: "unknown: one round",
-    nothing: "Fewer than two rounds ran both allocators, so no difference can be significant.",
+    one_round: "unknown: one run",
+    nothing: "Both allocators ran in fewer than two rounds, so no difference can be significant.",
     conclusion: "{a} is significantly lower in {a_lower} of {known} metrics, and {b} in {b_lower}. \
-        The other {same}, including those marked \u{201c}possibly lower\u{201d}, show no \
-        significant difference. \u{201c}Lower\u{201d}: significant after correction for the number \
-        of allocators. \u{201c}Possibly lower\u{201d}: significant only without this correction. \
-        The 95 % interval of a ratio is not corrected for the number of allocators. The columns \
-        {a} and {b} show the medians of the runs. The ratio is the geometric mean of the ratios \
-        within each round; it can differ from the ratio of the medians. With many metrics, \
-        a few differences can appear by chance.",
-    few: " These are only {rounds} rounds. Compare again with --runs 5 or more before you decide.",
+        The other {same} show no significant difference. This includes those marked \
+        \u{201c}possibly lower\u{201d}: they are significant only without the correction for the \
+        number of allocators. With many metrics, a few differences appear by chance. The columns \
+        {a} and {b} show medians of the runs. The ratio is the geometric mean of the ratios in all \
+        rounds (one run of each allocator). So it can differ from the ratio of the medians. Its \
+        95 % interval is not corrected for the number of allocators.",
+    few: " Each allocator ran only {rounds} times. Compare again with --runs 5 or more before you \
+        decide.",
 };
 
 /// Replaces each `{name}` by its value.
@@ -202,8 +202,9 @@ impl PairRow {
 impl Pair {
     /// Titles and rows, for a terminal.
     pub fn table(&self) -> Vec<[String; 7]> {
-        let titles = ["", "metric", &self.a, &self.b, "ratio", "95 %", PAIR_PHRASES.heading]
-            .map(str::to_owned);
+        let titles =
+            ["", "metric", &self.a, &self.b, "ratio", "95 % interval", PAIR_PHRASES.heading]
+                .map(str::to_owned);
         let mut rows = vec![titles];
         let mut last = "";
         for row in &self.rows {
@@ -404,7 +405,7 @@ mod tests {
             there.markdown().contains("| one lower |") && back.markdown().contains("| one lower |")
         );
         assert!(there.words.contains("one is significantly lower in"), "{}", there.words);
-        assert!(!there.words.contains("These are only"), "{}", there.words);
+        assert!(!there.words.contains("ran only"), "{}", there.words);
     }
 
     #[test]
@@ -437,11 +438,15 @@ mod tests {
             single.rows.iter().all(|row| row.ratio.is_none() && row.lower.is_empty()),
             "{single:?}"
         );
-        assert!(single.words.starts_with("Fewer than two rounds ran both"), "{}", single.words);
+        assert!(
+            single.words.starts_with("Both allocators ran in fewer than two"),
+            "{}",
+            single.words
+        );
 
         let few = found(&[("one", &[100, 101]), ("two", &[900, 903])], "one", "two");
         assert!(
-            few.words.contains("only 2 rounds") && few.words.ends_with("before you decide."),
+            few.words.contains("only 2 times") && few.words.ends_with("before you decide."),
             "{}",
             few.words
         );

@@ -8,13 +8,18 @@ use keel_results::text::count;
 /// The least share of what is saved that is worth a sentence.
 const BACKGROUND: f64 = 0.05;
 
+/// More allocators than this are not listed one by one.
+const FEW: usize = 3;
+/// The calls that are left out.
+const INTERRUPTED: &str = "Calls during which the system ran another thread are not counted.";
+
 /// The median peak memory.
 pub fn peak(one: &AllocatorFigures) -> Option<f64> {
     Some(one.figures.get("peak")?.median)
 }
 
-/// The difference in peak memory between `index` and `base`, after `for` or `with`. `least`: the
-/// least share that matters.
+/// The difference in peak memory between `index` and `base`: `peak memory is 12 MiB (12 %) higher`.
+/// `least`: the least share that matters.
 pub fn memory_price(
     allocators: &[AllocatorFigures],
     index: usize,
@@ -22,15 +27,14 @@ pub fn memory_price(
     least: f64,
 ) -> String {
     let [Some(own), Some(base)] = [index, base].map(|index| peak(&allocators[index])) else {
-        return "its memory was not measured".to_owned();
+        return "peak memory was not measured".to_owned();
     };
     let share = (own - base).abs() / base.max(1.0);
     if base == 0.0 || share < least {
-        return "with about the same peak memory".to_owned();
+        return "peak memory is about the same".to_owned();
     }
-    let (what, word) = (bytes((own - base).abs()), if own > base { "more" } else { "less" });
-    let preposition = if own > base { "for" } else { "with" };
-    format!("{preposition} {what} ({:.0} %) {word} peak memory", 100.0 * share)
+    let (what, word) = (bytes((own - base).abs()), if own > base { "higher" } else { "lower" });
+    format!("peak memory is {what} ({:.0} %) {word}", 100.0 * share)
 }
 
 /// The processor time of the allocator's own threads, if it is a relevant part of what it saves.
@@ -40,7 +44,7 @@ pub fn background(one: &AllocatorFigures, saved: f64) -> String {
         return String::new();
     }
     format!(
-        "Its own threads use {} of processor time in a run, and it saves {} in calls.",
+        "Its own threads use {} of processor time in a run. Its calls save {}.",
         duration(used),
         duration(saved)
     )
@@ -57,30 +61,26 @@ pub fn calls_above(allocators: &[AllocatorFigures], base: usize, advised: usize)
     let others = (0..allocators.len()).filter(|index| *index != base && *index != advised);
     let mut others: Vec<(u64, &str)> = others.filter_map(of).collect();
     others.sort_unstable();
-    let mut named = vec![format!("{} with {name}", count(own))];
+    let one = |calls: u64, name: &str| format!("{name} {}", count(calls));
+    let mut named = vec![one(own, name)];
     if let Some((calls, name)) = of(base).filter(|_| base != advised) {
-        named.push(format!("{} with {name}", count(calls)));
+        named.push(one(calls, name));
     }
     let of_base = of(base).map_or(0, |one| one.0);
     if named.len() + others.len() > 1
         && of_base + own + others.iter().map(|one| one.0).sum::<u64>() == 0
     {
-        return "No call took more than 1 ms (interrupted calls are not counted).".to_owned();
+        return format!("No call took more than 1 ms. {INTERRUPTED}");
     }
     match others.as_slice() {
-        [] => {}
-        [(calls, name)] => named.push(format!("{} with {name}", count(*calls))),
-        [(calls, _), .., (last, _)] if calls == last => {
-            named.push(format!("{} with the others", count(*calls)));
+        [(calls, _), .., (last, _)] if others.len() > FEW && calls == last => {
+            named.push(format!("each of the others {}", count(*calls)));
         }
-        [(least, few), .., (most, many)] => named.push(format!(
-            "with the others {} ({few}) to {} ({many})",
-            count(*least),
-            count(*most)
-        )),
+        [least, .., most] if others.len() > FEW => {
+            let ends = [least, most].map(|(calls, name)| format!("{} ({name})", count(*calls)));
+            named.push(format!("the others {}", ends.join(" to ")));
+        }
+        few => named.extend(few.iter().map(|(calls, name)| one(*calls, name))),
     }
-    format!(
-        "Calls of more than 1 ms in a run: {} (interrupted calls are not counted).",
-        named.join(", ")
-    )
+    format!("Calls of more than 1 ms in each run: {}. {INTERRUPTED}", named.join(", "))
 }

@@ -44,7 +44,7 @@ fn sentence(
     let first = name(allocators, first.0);
     if runs < 2 {
         return format!(
-            "{first} has the lowest value, but one run does not show how much the runs vary."
+            "{first} has the lowest value. But one run does not show how much runs vary."
         );
     }
     if criterion.best.is_empty() && !criterion.noisy.is_empty() {
@@ -73,7 +73,8 @@ fn single(criterion: &Criterion, allocators: &[AllocatorFigures], runs: usize) -
     let lead = criterion.next().map_or(String::new(), |(index, ratio)| {
         let (value, interval) = how_much_lower(&ratio.interval);
         let (next, rounds) = (name(allocators, index), ratio.rounds);
-        format!(": {value} than {next}, the second lowest ({interval}; {rounds} rounds)")
+        let spread = format!("95 % interval: {interval}; {rounds} runs of each");
+        format!(": {value} lower than {next}, which is second ({spread})")
     });
     format!("{} {verb} lowest{lead}.", name(allocators, criterion.best[0]))
 }
@@ -104,7 +105,8 @@ fn several(criterion: &Criterion, allocators: &[AllocatorFigures], step: f64) ->
         _ => format!("The differences{between} are {not}: they are {why}."),
     };
     if !above.is_empty() {
-        text.push_str(&format!(" Significantly higher: {}.", words::list(&above)));
+        let verb = if above.len() == 1 { "is" } else { "are" };
+        text.push_str(&format!(" {} {verb} significantly higher.", words::list(&above)));
     }
     text
 }
@@ -122,10 +124,10 @@ fn answer(criterion: &Criterion, allocators: &[AllocatorFigures], runs: usize) -
         return [if known { TOO_NOISY.to_owned() } else { String::new() }, how];
     }
     if criterion.best.len() == 1 {
-        let hedge = if runs < FEW_RUNS { format!(" ({runs} rounds only)") } else { String::new() };
+        let hedge = if runs < FEW_RUNS { format!(" (only {runs} runs)") } else { String::new() };
         let lead = criterion.next().map_or(String::new(), |(index, ratio)| {
             let next = name(allocators, index);
-            format!("{} than {next}{hedge}", how_much_lower(&ratio.interval).0)
+            format!("{} lower than {next}{hedge}", how_much_lower(&ratio.interval).0)
         });
         return [name(allocators, criterion.best[0]).to_owned(), lead];
     }
@@ -144,18 +146,10 @@ fn answer(criterion: &Criterion, allocators: &[AllocatorFigures], runs: usize) -
     [who, why.to_owned()]
 }
 
-/// How much lower 1 is than a ratio, and the same for its interval: `12 % lower`,
-/// `95 %: 8 to 15 %`.
+/// How much lower 1 is than a ratio, and the same for its interval: `12 %`, `8 % to 15 %`.
 fn how_much_lower(ratio: &Interval) -> (String, String) {
-    let Interval { value, low, high } = *ratio;
-    if value >= 1.95 {
-        let [low, high] = [low, high].map(|end| words::ratio(end, 1));
-        return (format!("{value:.1} times lower"), format!("95 %: {low} to {high}"));
-    }
-    let percent = |ratio: f64| (1.0 - 1.0 / ratio) * 100.0;
-    let digits = usize::from(percent(low) < 1.95);
-    let [value, low, high] = [value, low, high].map(percent);
-    (format!("{value:.digits$} % lower"), format!("95 %: {low:.digits$} to {high:.digits$} %"))
+    let percent = |ratio: f64| words::lower_by(1.0 - 1.0 / ratio);
+    (percent(ratio.value), format!("{} to {}", percent(ratio.low), percent(ratio.high)))
 }
 
 /// The frames that a figure of frames describes.

@@ -33,13 +33,16 @@ pub enum Part {
 
 /// Plan a comparison whose rounds run separately
 ///
-/// Writes a folder for `keel compare run`. The options are those of `keel compare`, with two
-/// exceptions: --runs is a fixed number of rounds (5 if absent), and --raw=median saves the calls
-/// of round 0. If an allocator is given as a path, the library must have this path on all machines
-/// that run rounds.
+/// There are three steps. `keel compare plan` writes a folder that describes the comparison. `keel
+/// compare run` runs some of its rounds, on any machine that has the folder. `keel compare merge`
+/// makes one result folder from all rounds.
+///
+/// The options are those of `keel compare`, with two exceptions. --runs is one number (5 if
+/// absent). --raw=median saves the calls of round 0. If an allocator is a path, this path must be
+/// valid on all machines.
 #[derive(Args)]
 pub struct PlanArguments {
-    /// The journal; each machine that runs rounds needs it
+    /// The journal. Each machine that runs rounds needs it
     journal: PathBuf,
     #[command(flatten)]
     how: How,
@@ -48,20 +51,18 @@ pub struct PlanArguments {
     output: Option<PathBuf>,
 }
 
-/// Run rounds of a plan that are not complete yet
+/// Run the rounds of a plan that are not complete
 ///
-/// In a round, each allocator runs once, all on one machine. Different rounds may run on different
-/// machines that share the folder. A scheduler, for example, can start them. If Ctrl-C stops a
-/// round, that round is discarded, and the same command starts it again.
+/// In a round, each allocator runs once, all on one machine. Machines that share the folder can run
+/// different rounds. Ctrl-C discards the current round. The same command starts it again.
 #[derive(Args)]
 pub struct RunArguments {
     /// The folder of the plan
     folder: PathBuf,
-    /// The rounds to run, from 0, separated by commas [default: all that are not complete]
+    /// The rounds to run, separated by commas; the first is 0 [default: all that are not complete]
     #[arg(long, value_delimiter = ',', value_name = "K")]
     round: Vec<u32>,
-    /// The path of the journal on this machine, if it is not the one that was given to
-    /// `keel compare plan`
+    /// The path of the journal on this machine, if it differs from the path in `keel compare plan`
     #[arg(long)]
     journal: Option<PathBuf>,
 }
