@@ -20,8 +20,7 @@ pub const SLOW_US: f64 = 10.0;
 /// The default of `--short-lived`.
 pub const SHORT_LIVED_US: u64 = 1000;
 
-/// Show which lines of a program allocate most, keep most memory, and spend most time in the
-/// allocator
+/// Show which lines of a program allocate most, keep most memory, or take most time
 ///
 /// A call site is a line of the program that calls the allocator. Some functions allocate for their
 /// callers, for example xmalloc and those of the standard libraries. The call site is then the line
