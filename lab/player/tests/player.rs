@@ -162,11 +162,7 @@ fn far_more_threads_than_processors_wait_for_each_other_and_finish() {
     assert_eq!(failure(result), "no failure");
     assert!(result.runs[0].waited_ns > 0);
     assert!(
-        outcome
-            .comparison
-            .notes
-            .iter()
-            .any(|note| note.starts_with("Up to 40 threads existed at the same time"))
+        outcome.comparison.notes.iter().any(|note| note.starts_with("Up to 40 threads shared "))
     );
 }
 
