@@ -129,17 +129,22 @@ static void control_groups(group_visitor* visit, void* context, bool memory) {
     }
 }
 
+uint64_t os_address_space_limit(void) {
+    struct rlimit limit;
+    bool limited = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+    return limited ? limit.rlim_cur : UINT64_MAX;
+}
+
 void os_machine(struct os_machine* machine) {
     int saved = errno;
     cpu_set_t set;
     struct sysinfo info;
-    struct rlimit limit;
+    uint64_t address_space = os_address_space_limit();
     *machine = (struct os_machine){.processors = 1};
     if (sched_getaffinity(0, sizeof set, &set) == 0)
         machine->processors = (uint32_t)CPU_COUNT(&set);
     if (sysinfo(&info) == 0) machine->memory_bytes = (uint64_t)info.totalram * info.mem_unit;
-    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-        at_most(&machine->memory_limit_bytes, limit.rlim_cur);
+    if (address_space != UINT64_MAX) at_most(&machine->memory_limit_bytes, address_space);
     control_groups(limits_read, machine, false);
     errno = saved;
 }

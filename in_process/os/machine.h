@@ -15,6 +15,10 @@ struct os_machine {
 // calls, no allocation.
 void os_machine(struct os_machine* machine);
 
+// The most address space that the process may have (RLIMIT_AS). UINT64_MAX: no limit. A system
+// call.
+uint64_t os_address_space_limit(void);
+
 // Bytes that the control groups of the process can still take up before one of them reaches its
 // limit (version 2: memory.max or memory.high; version 1: memory.limit_in_bytes). Unused file pages
 // count as free. UINT64_MAX: no limit is known. A few dozen system calls, no allocation.

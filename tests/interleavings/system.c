@@ -3,6 +3,7 @@
 #include "base/panic.h"
 #include "engine.h"
 #include "os/huge.h"
+#include "os/machine.h"
 #include "os/memory.h"
 #include "os/process.h"
 #include "os/thread.h"
@@ -111,6 +112,10 @@ enum os_placing os_map_at(void* start, size_t bytes) {
     return OS_PLACED;
 }
 // A number for each thread, so that all runs are alike.
+uint64_t os_address_space_limit(void) {
+    return UINT64_MAX;
+}
+
 uint64_t os_random(void) {
     return 1 + (uint64_t)self;
 }

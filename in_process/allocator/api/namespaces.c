@@ -4,10 +4,12 @@
 // prctl: a program that sets no_new_privs or a filter of seccomp enters a sandbox. It may end the
 // process if it makes a system call that the program itself does not need, such as clone; a filter
 // for all threads fails while a thread has another one; and what a sandbox ends is often the
-// thread, which must then be the last. So the keeper ends first, and none starts later.
+// thread, which must then be the last. So the keeper ends first, and none starts later. The limit
+// on the address space is not read again.
 //
 // A program that makes these calls without the C library's functions needs KEEL_KEEPER=off.
 #include "allocator/keeper/keeper.h"
+#include "allocator/slices/window.h"
 #include "base/attributes.h"
 #include <errno.h>
 #include <sched.h>
@@ -39,6 +41,9 @@ KEEL_EXPORT int prctl(int option, ...) {
     va_start(list, option);
     for (int i = 0; i < 4; i++) arguments[i] = va_arg(list, unsigned long);
     va_end(list);
-    if (option == PR_SET_NO_NEW_PRIVS || option == PR_SET_SECCOMP) keeper_forbid_confined();
+    if (option == PR_SET_NO_NEW_PRIVS || option == PR_SET_SECCOMP) {
+        window_fix_space_limit();
+        keeper_forbid_confined();
+    }
     return (int)syscall(SYS_prctl, option, arguments[0], arguments[1], arguments[2], arguments[3]);
 }

@@ -181,6 +181,29 @@ static unsigned cold_flags(struct heap* heap, unsigned size_class) {
     return PAGE_COLD | PAGE_AHEAD | (heap->filled[size_class] > 0 ? PAGE_FILLS : 0u);
 }
 
+// True: the class gets pages without a rest. They are larger, so they are for classes that fill
+// pages. The secure flavour bounds its pages by PAGE_BYTES_MAX.
+static bool wants_tight_pages(const struct heap* heap, unsigned size_class) {
+    return !KEEL_SECURE && space_is_scarce() &&
+           size_class_bytes[size_class] > ONE_SLICE_BYTES_MAX &&
+           heap->filled[size_class] >= HEAP_FILLED_ENOUGH && heap->arena == NULL &&
+           heap->limit_bytes == 0;
+}
+
+// The slices of a fresh page, and their number, which may be more than *slices.
+static struct run run_for_page(struct heap* heap, unsigned size_class, unsigned* slices,
+                               bool worth_warm) {
+    if (KEEL_UNLIKELY(wants_tight_pages(heap, size_class))) {
+        unsigned tight = page_slices_tight(size_class);
+        struct run run = run_for(heap, tight, worth_warm);
+        if (run.start != NULL) {
+            *slices = tight;
+            return run;
+        }
+    }
+    return run_for(heap, *slices, worth_warm);
+}
+
 struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_slices) {
     unsigned slices = page_slices(size_class);
     bool worth_warm = heap->filled[size_class] >= HEAP_FILLED_ENOUGH || heap_is_realtime(heap) ||
@@ -190,13 +213,13 @@ struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_
     unsigned fresh = 0;
     *from_slices = start == NULL;
     if (start == NULL) {
-        struct run run = run_for(heap, slices, worth_warm);
+        struct run run = run_for_page(heap, size_class, &slices, worth_warm);
         if (run.start == NULL) return NULL;
         if (!run.warm && worth_warm) count_event(EVENT_RESERVE_MISS, 1);
         fresh = (run.zero ? PAGE_ZERO : 0u) | (run.warm ? PAGE_WARM : cold_flags(heap, size_class));
         start = run.start;
     }
-    struct page* page = page_begin(start, size_class, (uintptr_t)heap, fresh);
+    struct page* page = page_begin(start, slices, size_class, (uintptr_t)heap, fresh);
     make_current(heap, size_class, page);
     atomic_bump(&heap->counts[HEAP_PAGES_BEGUN], 1);
     return page;
@@ -212,7 +235,7 @@ bool heap_page_emptied(struct heap* heap, struct page* page) {
     if (list == PAGE_CURRENT) return false;
     if (list == PAGE_QUEUED) queue_remove(&heap->queue[page->size_class], page);
     char* start = page->start;
-    unsigned slices = page_slices(page->size_class);
+    unsigned slices = (unsigned)(page->bytes / SLICE_BYTES);
     page_end(page);
     atomic_bump(&heap->counts[HEAP_PAGES_ENDED], 1);
     if (slices == 1 && empty_put(heap, start)) return false;

@@ -3,6 +3,7 @@
 #include "allocator/slices/fresh.h"
 #include "allocator/slices/jumbo.h"
 #include "allocator/slices/mapping_cache.h"
+#include "allocator/slices/packed.h"
 #include "allocator/slices/quarantine.h"
 #include "allocator/slices/reserve.h"
 #include "allocator/slices/run.h"
@@ -18,13 +19,17 @@ static size_t slices_for(size_t bytes) {
     return (bytes + SLICE_BYTES - 1) / SLICE_BYTES;
 }
 
-void large_begin(char* start, size_t slices) {
+static void large_enter(char* start, size_t bytes, uintptr_t flags) {
     struct page* page = page_of(start);
     page->start = start;
-    page->bytes = slices * SLICE_BYTES;
+    page->bytes = bytes;
     page->block_bytes = 0;
     page->distance = 0;
-    atomic_set_release(&page->owner, PAGE_LARGE);
+    atomic_set_release(&page->owner, flags);
+}
+
+void large_begin(char* start, size_t slices) {
+    large_enter(start, slices * SLICE_BYTES, PAGE_LARGE);
 }
 
 static const struct large large_none = {NULL, true};
@@ -54,6 +59,22 @@ static struct large large_jumbo(size_t bytes, size_t alignment) {
     return large_of_mapping(bytes, alignment);
 }
 
+// In the secure flavour large blocks are whole slices: they wait in quarantine as such.
+static bool is_packed(size_t bytes, size_t alignment) {
+    return !KEEL_SECURE && space_is_scarce() && bytes > SLICE_BYTES &&
+           bytes < LARGE_MOVABLE_BYTES && alignment <= PACKED_UNIT;
+}
+
+static struct large large_packed(size_t bytes) {
+    bytes = round_up(bytes, PACKED_UNIT);
+    struct run run = arena_take_shared(slices_for(bytes), 1);
+    if (run.start != NULL) return large_of_run(run, slices_for(bytes));
+    run = packed_allocate(bytes);
+    if (run.start == NULL) return large_none;
+    large_enter(run.start, bytes, PAGE_LARGE | PAGE_PACKED);
+    return (struct large){run.start, run.zero};
+}
+
 // Takes a block from an arena, or from memory that takes no page fault. For large blocks a cached
 // mapping comes first, because blocks that shrink in their slices leave few superblocks completely
 // free.
@@ -73,6 +94,7 @@ struct large large_allocate(size_t bytes, size_t alignment) {
     if (!large_is_possible(bytes, alignment)) return large_none;
     if (bytes == 0) bytes = 1;
     if (!limit_admits(bytes)) return large_none;
+    if (is_packed(bytes, alignment)) return large_packed(bytes);
     size_t alignment_slices = alignment_slices_of(alignment);
     size_t slices = slices_for(bytes);
     if (bytes >= CACHED_BYTES_MIN && alignment_slices == 1) {
@@ -256,7 +278,14 @@ void large_quarantine_end(void) {
 
 void large_release(struct page* page) {
     char* start = page->start;
-    bool jumbo = (atomic_get(&page->owner) & PAGE_JUMBO) != 0;
+    uintptr_t owner = atomic_get(&page->owner);
+    if ((owner & PAGE_PACKED) != 0) {
+        size_t bytes = page->bytes;
+        large_end(page);
+        packed_release(start, bytes);
+        return;
+    }
+    bool jumbo = (owner & PAGE_JUMBO) != 0;
     if (!jumbo && page->bytes >= FRESH_BYTES_MIN) fresh_end(start);
     if (jumbo) {
         large_unseal(page);
@@ -273,7 +302,9 @@ void large_release(struct page* page) {
 
 void* large_resize(struct page* page, size_t bytes) {
     if (bytes > page->bytes && !limit_admits(bytes - page->bytes)) return NULL;
-    if ((atomic_get(&page->owner) & PAGE_JUMBO) != 0) {
+    uintptr_t owner = atomic_get(&page->owner);
+    if ((owner & PAGE_PACKED) != 0) return NULL;
+    if ((owner & PAGE_JUMBO) != 0) {
         // Copies a small rest, so that the whole mapping is available to the next large block.
         bool small_rest = bytes < LARGE_MOVABLE_BYTES && bytes <= page->bytes / 2;
         return small_rest ? NULL : jumbo_resize(page, bytes);

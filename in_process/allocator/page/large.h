@@ -1,10 +1,12 @@
-// Large blocks: blocks of more than 64 KiB. Each is a run of slices or a mapping (slices/jumbo.h).
+// Large blocks: blocks of more than 64 KiB. Each is a run of slices or a mapping (slices/jumbo.h),
+// or, where the address space is scarce, shares its first and last slice (slices/packed.h).
 // Any thread releases a large block directly, with one atomic operation on its superblock. The heap
 // from which it was allocated is recorded (alloc/allocate.c), but the release does not use it.
 #ifndef KEEL_ALLOCATOR_PAGE_LARGE_H
 #define KEEL_ALLOCATOR_PAGE_LARGE_H
 
 #include "allocator/page/block_guard.h"
+#include "allocator/slices/packed.h"
 #include "allocator/slices/page_map.h"
 #include <stdbool.h>
 
@@ -38,9 +40,11 @@ struct large large_allocate_movable(size_t bytes);
 // block's address ^ the usable size. It asks for LARGE_STATE_BYTES more to have room for it.
 #define LARGE_STATE_BYTES (KEEL_SECURE ? (size_t)32 : 0)
 
-// Returns the usable size of a large block for a request of `size` bytes.
+// Returns a size that is usable in every large block for a request of `size` bytes: that of a
+// packed block. A run of slices or a mapping has more. In the secure flavour exactly this size is
+// usable.
 KEEL_INLINE size_t large_good_size(size_t size) {
-    return round_up(size, KEEL_SECURE ? 16 : SLICE_BYTES);
+    return round_up(size, KEEL_SECURE ? 16 : PACKED_UNIT);
 }
 
 // For the secure flavour: sets the usable size to that of a request of `size` bytes.

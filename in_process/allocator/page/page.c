@@ -34,9 +34,9 @@ static const uint8_t* random_order(unsigned count, uint8_t* buffer) {
     return buffer;
 }
 
-struct page* page_begin(char* start, unsigned size_class, uintptr_t owner, unsigned fresh) {
+struct page* page_begin(char* start, unsigned slices, unsigned size_class, uintptr_t owner,
+                        unsigned fresh) {
     struct page* page = page_of(start);
-    unsigned slices = page_slices(size_class);
     block_guard_prepare();
     KEEL_REQUIRE(atomic_get(&page->owner) == 0, start);
     page->block_bytes = size_class_bytes[size_class];

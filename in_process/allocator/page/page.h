@@ -55,9 +55,21 @@ KEEL_INLINE unsigned page_slices(unsigned size_class) {
     return size_class_bytes[size_class] <= ONE_SLICE_BYTES_MAX ? 1 : WIDE_PAGE_SLICES;
 }
 
-// Makes the run at `start` a page of this class with no block carved. `owner` is the heap's
+// Slices of a page of this class, of which the blocks leave at most 1/128 unused (1/64 for some
+// classes, with TIGHT_PAGE_SLICES). A power of two: superblocks are divided without a rest.
+#define TIGHT_PAGE_SLICES 32u
+static inline unsigned page_slices_tight(unsigned size_class) {
+    size_t bytes = size_class_bytes[size_class];
+    unsigned slices = page_slices(size_class);
+    while (slices < TIGHT_PAGE_SLICES && slices * SLICE_BYTES % bytes > slices * SLICE_BYTES / 128)
+        slices *= 2;
+    return slices;
+}
+
+// Makes `slices` slices at `start` a page of this class with no block carved. `owner` is the heap's
 // address, `fresh` a set of enum page_fresh.
-struct page* page_begin(char* start, unsigned size_class, uintptr_t owner, unsigned fresh);
+struct page* page_begin(char* start, unsigned slices, unsigned size_class, uintptr_t owner,
+                        unsigned fresh);
 
 // Ends the page. No block of it may be live. The caller then owns its slices. In the secure flavour
 // linear in the blocks, at most 4,096 of 16 bytes, and verifies that they are free.

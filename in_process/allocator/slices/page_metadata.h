@@ -18,6 +18,9 @@ struct block {
 // Flags in the low bits of `owner`. Each of them makes the comparison in free_block fail, so that
 // one comparison covers all cases.
 enum {
+    // With PAGE_LARGE: a packed block (slices/packed.h). Its `start` is anywhere in its slice, and
+    // `bytes` is a multiple of 64.
+    PAGE_PACKED = 1,
     PAGE_INTERIOR = 2, // not the first slice of its page: the page begins `distance` slices before
     // A run of slices that is one block. The heap beside the flag is the one that it was allocated
     // from (0: a thread without a heap allocated it); any thread may release it.
@@ -49,7 +52,7 @@ struct page {
     uint32_t block_bytes; // size of a block, 8..65536; 0 for large and jumbo
     uint16_t capacity;    // == slices * 64 KiB / block_bytes
     uint8_t size_class;   // index into the table of size classes
-    uint8_t distance;     // PAGE_INTERIOR: slices back to the first one, 1..3
+    uint8_t distance;     // PAGE_INTERIOR: slices back to the first one, 1..31
     size_t fast_end;      // page_last + 1; 0: no free takes the fast path
     size_t usable;        // of a large block: its bytes before its state word
 };
@@ -77,8 +80,8 @@ _Static_assert(sizeof(struct page_use) == sizeof(struct page), "one index, three
 // of another thread's page puts them in front of the list. heap/remote_queue.h describes who takes
 // them. A page whose list is not empty cannot end, because its blocks count as used.
 //
-//   0      8           16          24           32          40          48     64
-//   | list | kept_head | kept_tail | kept_count | kept_next | kept_prev | unused |
+//   0      8           16          24           32          40          48       56       64
+//   | list | kept_head | kept_tail | kept_count | kept_next | kept_prev | shared | unused |
 struct page_remote {
     KEEL_ALIGNED(KEEL_CACHE_LINE)
     atomic_word list; // block freed last | number of blocks << ADDRESS_BITS; 0: no block
@@ -89,6 +92,8 @@ struct page_remote {
     uint32_t kept_count;
     struct page* kept_next; // in the queue's list of such pages
     struct page* kept_prev;
+    // Of any slice: the packed blocks that use a part of it (slices/packed.c); 0: none.
+    atomic_bits shared;
 };
 _Static_assert(sizeof(struct page_remote) == sizeof(struct page), "one index, three arrays");
 _Static_assert(offsetof(struct page, owner) == 0 && offsetof(struct page_use, next) == 0 &&

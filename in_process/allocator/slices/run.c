@@ -357,6 +357,12 @@ struct run run_allocate_warm(unsigned slices) {
     return run_none;
 }
 
+struct run run_allocate_mapped(unsigned slices, bool everywhere) {
+    struct search search = {.slices = slices, .preference = RUN_WARM};
+    struct run run = everywhere ? narrow_allocate_anywhere(&search) : narrow_allocate(&search);
+    return run_count(run, slices);
+}
+
 static struct run allocate_with_room(unsigned slices) {
     if (slices > SUPERBLOCK_SLICES / 2)
         return wide_allocate(slices, superblocks_for(slices), WIDE_WINDOWS);

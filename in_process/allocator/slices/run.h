@@ -40,6 +40,10 @@ struct run run_allocate_narrow(unsigned slices, enum run_preference preference);
 // last slices.
 struct run run_allocate(unsigned slices);
 
+// As run_allocate_narrow, but maps no address space. `everywhere`: looks at every superblock, for
+// when the system refuses memory.
+struct run run_allocate_mapped(unsigned slices, bool everywhere);
+
 // As run_allocate, but only from memory that takes no page fault. NULL: none was found.
 struct run run_allocate_warm(unsigned slices);
 

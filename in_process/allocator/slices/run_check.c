@@ -1,4 +1,5 @@
 // Verifies superblocks, their sets and the counts while no other thread is active.
+#include "allocator/slices/packed.h"
 #include "allocator/slices/run.h"
 #include "allocator/slices/window.h"
 #include "base/bits.h"
@@ -30,6 +31,8 @@ bool run_check(void) {
             if ((atomic_get(&superblock->zero) & ~(free & touched)) != 0) return false;
             live += bit_count(open & ~free);
             dirty += bit_count(free & touched);
+            for (unsigned i = 0; open != 0 && i < SUPERBLOCK_SLICES; i++)
+                if (!packed_check(window, (size_t)index * SUPERBLOCK_SLICES + i)) return false;
             unsigned word = index / 64;
             uint64_t bit = UINT64_C(1) << (index % 64);
             for (unsigned bucket = 0; free != 0 && bucket <= bit_longest_log2(free); bucket++) {

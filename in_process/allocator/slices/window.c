@@ -1,5 +1,6 @@
 #include "allocator/slices/window.h"
 #include "base/bits.h"
+#include "os/machine.h"
 #include "os/memory.h"
 #include "os/process.h"
 
@@ -131,6 +132,26 @@ void window_forget(unsigned set, unsigned number) {
 
 // --- Pieces --------------------------------------------------------------------------------------
 
+#define SCARCE_DIVISOR 256u
+atomic_state window_space_is_scarce;
+static atomic_bits superblocks_mapped; // without units of the huge zone
+static atomic_bits space_limit;
+static atomic_state limit_is_fixed;
+
+void window_fix_space_limit(void) {
+    atomic_set(&limit_is_fixed, 1);
+}
+
+// The program may change the limit at any time.
+static void scarcity_note(unsigned superblocks) {
+    uint64_t before = atomic_add(&superblocks_mapped, superblocks);
+    if (atomic_get(&limit_is_fixed) == 0) atomic_set(&space_limit, os_address_space_limit());
+    uint64_t mapped = (before + superblocks) * SUPERBLOCK_BYTES;
+    uint64_t limit = atomic_get(&space_limit); // 0: never read
+    bool scarce = limit != 0 && mapped > limit / SCARCE_DIVISOR;
+    if (scarce != space_is_scarce()) atomic_set(&window_space_is_scarce, scarce);
+}
+
 // Makes superblocks of Keel's memory available. The part of each must be described.
 static void superblocks_open(struct window* window, unsigned index, unsigned count) {
     for (unsigned i = index; i < index + count; i++) {
@@ -139,6 +160,7 @@ static void superblocks_open(struct window* window, unsigned index, unsigned cou
     }
     for (unsigned bucket = 0; bucket < RUN_BUCKETS; bucket++)
         window_set_add_range(window, SET_RUNS + bucket, index, count);
+    scarcity_note(count);
 }
 
 // Makes mapped, superblock-aligned memory available. Superblocks whose window cannot be made are

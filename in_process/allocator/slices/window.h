@@ -51,6 +51,7 @@ enum {
     SET_RUNS = 0,            // + b < RUN_BUCKETS: that may have a free run of >= 2^b slices
     SET_DIRTY = RUN_BUCKETS, // that may have slices free and touched
     SET_CLOSED,              // of the huge zone, that may have a unit not open
+    SET_ROOM,                // that may have a slice with room for a packed block
     WINDOW_SETS
 };
 
@@ -61,6 +62,10 @@ struct window {
     atomic_word number;    // its place in the list of windows
     atomic_word chosen;    // 1: by Keel, so that it has a huge zone
     atomic_word described; // bit i: the metadata of part i can be written
+    // By superblock, a bit for each slice: the slice may have room behind a packed block's end, or
+    // before a packed block's start (packed.h).
+    atomic_bits room_behind[WINDOW_SUPERBLOCKS];
+    atomic_bits room_before[WINDOW_SUPERBLOCKS];
     // A bit for each unit of the huge zone: whether it is mapped; whether other code's memory is in
     // it, so that it can never be opened.
     atomic_bits units_mapped[HUGE_UNITS / 64];
@@ -124,6 +129,16 @@ struct window* window_find(const void* address);
 
 // True if Keel gives out slices at this address, or has given it out.
 bool window_owns(const void* address);
+
+// True if the process has a limit on its address space, and Keel has mapped more than 1/256 of it:
+// address space should be used tightly. It changes when address space is mapped.
+extern atomic_state window_space_is_scarce;
+KEEL_INLINE bool space_is_scarce(void) {
+    return atomic_get(&window_space_is_scarce) != 0;
+}
+
+// The limit is not read again: the process enters a sandbox, which may end it for this system call.
+void window_fix_space_limit(void);
 
 #define WINDOW_GROW_MAX 32u // superblocks
 // Makes at least `superblocks` (1..WINDOW_GROW_MAX) more adjacent superblocks available. False: the

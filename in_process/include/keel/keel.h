@@ -144,7 +144,8 @@ KEEL_API int kl_posix_memalign(void** block, size_t alignment, size_t size) KEEL
  * the address is in memory of Keel and is not a live block. */
 KEEL_API size_t kl_usable_size(const void* block) KEEL_NOEXCEPT;
 
-/* Returns the usable size of a block from kl_malloc(size), without allocating one. */
+/* Returns the usable size of a block from kl_malloc(size), without allocating one. For sizes above
+ * 64 KiB, the block may have more. */
 KEEL_API size_t kl_good_size(size_t size) KEEL_NOEXCEPT;
 
 /* Returns true if the address is in a block of Keel. For blocks of at most 64 KiB, the block may be
