@@ -23,6 +23,10 @@ NEW = {"_Zn" + form + "m" + rest for form in "wa"
 DELETE = {"_Zd" + form + "Pv" + rest for form in "la"
           for rest in ("", "m", "RKSt9nothrow_t", "St11align_val_t", "mSt11align_val_t",
                        "St11align_val_tRKSt9nothrow_t")}
+# What a program calls that is compiled with -fsanitize=alloc-token.
+TOKENS = {"__alloc_token_" + fast + name for fast in ("", "0_", "1_", "2_", "3_")
+          for name in {"malloc", "calloc", "realloc", "reallocarray", "aligned_alloc", "memalign",
+                       "posix_memalign", "valloc", "pvalloc"} | NEW}
 RECORD = set(headers.exported(headers.PUBLIC / "recorder.h"))
 API = {name for path in headers.PUBLIC.glob("*.h") for name in headers.exported(path)} - RECORD
 # Every mimalloc function that keel/mimalloc.h defines in C, without the header's helpers.
@@ -31,7 +35,7 @@ MIMALLOC = {name for listed in ("names-1.6.3.txt", "names-later.txt")
             for part in headers.PUBLIC.glob("mimalloc*.h")
             if name in headers.declared(part, "function")}
 
-WHOLE = API | FAMILY | NEW | DELETE
+WHOLE = API | FAMILY | NEW | DELETE | TOKENS
 EXPECTED = {
     "libkeel.so": WHOLE,
     "keel.o": WHOLE,

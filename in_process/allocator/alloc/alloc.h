@@ -82,12 +82,17 @@ KEEL_INLINE void* bin_zeroed(struct heap* heap, unsigned size_class, struct bloc
                                       : memset(block, 0, request_class_usable(size_class));
 }
 
-// Returns the first block of the bin for this size. Returns NULL if the bin is empty or `size` is
-// too large. The caller then calls alloc_from_bin or alloc_slow.
-KEEL_INLINE void* alloc_hit(size_t size) {
+// Returns the first block of the partition's bin for this size. Returns NULL if the bin is empty or
+// `size` is too large. The caller then calls alloc_from_bin or alloc_slow.
+KEEL_INLINE void* alloc_hit_in(size_t size, unsigned partition) {
     if (KEEL_UNLIKELY(size > REQUEST_SMALL_MAX)) return NULL;
-    return bin_pop(thread_heap, request_class_small(size));
+    return bin_pop(thread_heap, request_class_small(size) + partition * SIZE_COUNT);
 }
+KEEL_INLINE void* alloc_hit(size_t size) {
+    return alloc_hit_in(size, 0);
+}
+
+// The functions below allocate in the partition that the thread has entered, or else in 0.
 
 // Maintenance on the program's thread. Some refills take the slow path although they could be done
 // without it. These refills also do maintenance:
@@ -247,11 +252,14 @@ KEEL_INLINE void free_sized_block(void* address, size_t size, size_t alignment, 
 void free_any(void* address);
 
 // Like realloc, but only for a live block and a size above 0. If there is no memory, returns NULL,
-// and the old block is unchanged.
+// and the old block is unchanged. The block stays in its partition.
 void* reallocate(void* address, size_t size);
 
 // Returns true if the block's usable size is at least `size`.
 bool reallocate_in_place(void* address, size_t size);
+
+// Returns the partition of a live block; 0 for other addresses.
+unsigned block_partition(const void* address);
 
 // Returns the number of usable bytes of the block. Returns 0 for NULL and foreign addresses.
 size_t block_usable_bytes(const void* address);

@@ -267,7 +267,10 @@ static struct large alloc_large(size_t size, size_t alignment, bool movable) {
         block = large_of(bytes, alignment, movable);
     }
     reserve_note();
-    if (KEEL_SECURE && block.start != NULL) large_seal(page_of(block.start), size);
+    if (KEEL_SECURE && block.start != NULL) {
+        page_of(block.start)->partition = (uint8_t)partition_now();
+        large_seal(page_of(block.start), size);
+    }
     struct heap* heap = thread_heap;
     if (heap_is_real(heap)) {
         heap->draws++;

@@ -154,13 +154,14 @@ static void free_verify_size(const void* address, size_t size, size_t alignment,
     uintptr_t owner = atomic_get(&page->owner);
     if (owner == 0) return; // the free reports what is wrong
     if (alignment == 1 && size <= REQUEST_SMALL_MAX && page->block_bytes != 0 &&
-        request_class_small(size) == page->size_class)
+        request_class_small(size) == class_size(page->size_class))
         return;
     if ((owner & HEAP_USER) != 0 && user_heap_of(page_heap(owner))->inner) return;
     size_t usable = page_usable_bytes(page);
     bool resized = !exact && size <= usable && size >= usable / 2;
-    bool same = page_is_large(page) ? large_good_size(size) == usable
-                                    : request_class_aligned(size, alignment) == page->size_class;
+    bool same = page_is_large(page)
+                    ? large_good_size(size) == usable
+                    : request_class_aligned(size, alignment) == class_size(page->size_class);
     if (resized || same) return;
     panic_block(FAULT_FREE_SIZE, address,
                 (struct fault_block){.bytes = usable, .thread = thread_of_heap()});

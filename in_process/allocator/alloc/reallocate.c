@@ -25,6 +25,11 @@ size_t block_usable_bytes(const void* address) {
     return page == NULL ? 0 : usable_at(page, address);
 }
 
+unsigned block_partition(const void* address) {
+    struct page* page = live_page_around(address);
+    return page == NULL ? 0 : page_partition(page);
+}
+
 bool block_is_ours(const void* address) {
     return live_page_around(address) != NULL;
 }
@@ -38,13 +43,17 @@ static bool fits_well(size_t size, size_t usable) {
 static void* resize_large(struct page* page, size_t size) {
     struct heap* heap = page_heap(atomic_get(&page->owner));
     unsigned row = large_row(page->bytes);
+    unsigned partition = page->partition;
     large_unseal(page);
     void* resized = large_resize(page, size + LARGE_STATE_BYTES);
     if (resized == NULL) {
         large_reseal(page);
         return NULL;
     }
-    if (KEEL_SECURE) large_seal(page_of(resized), size);
+    if (KEEL_SECURE) {
+        page_of(resized)->partition = (uint8_t)partition;
+        large_seal(page_of(resized), size);
+    }
     unsigned now = large_row(page_of(resized)->bytes);
     if (now != row) user_heap_count_large(heap, now);
     alloc_quantum();
@@ -146,6 +155,18 @@ static void* copy_with_room(struct heap* heap, void* address, size_t usable, siz
     return copy;
 }
 
+// In the partition of the block.
+static void* resize(struct page* page, void* address, size_t size) {
+    void* resized = resize_without_copy(page, address, size);
+    if (resized != NULL) return resized;
+    size_t usable = usable_at(page, address);
+    size_t room = size_with_room(usable, 1);
+    if (size <= usable || size >= room) return copy_to(address, usable, size, size);
+    if (usable < GROWN_BYTES_MIN || !heap_is_real(thread_heap))
+        return copy_to(address, usable, size, room);
+    return copy_with_room(thread_heap, address, usable, size);
+}
+
 void* reallocate(void* address, size_t size) {
     struct page* page = live_page_around(address);
     if (page == NULL) realloc_unknown(address);
@@ -153,13 +174,8 @@ void* reallocate(void* address, size_t size) {
     if (page == NULL || !large_is_possible(size, 1)) return NULL;
     if (KEEL_SECURE) verify_live(page, address);
     if (KEEL_UNLIKELY(page_is_guarded(page))) guarded_verify(page, address);
-    void* resized = resize_without_copy(page, address, size);
-    if (resized != NULL) return resized;
-
-    size_t usable = usable_at(page, address);
-    size_t room = size_with_room(usable, 1);
-    if (size <= usable || size >= room) return copy_to(address, usable, size, size);
-    if (usable < GROWN_BYTES_MIN || !heap_is_real(thread_heap))
-        return copy_to(address, usable, size, room);
-    return copy_with_room(thread_heap, address, usable, size);
+    unsigned before = partition_enter(page_partition(page));
+    void* resized = resize(page, address, size);
+    partition_leave(before);
+    return resized;
 }

@@ -50,11 +50,11 @@ uint64_t heap_pages_live(const struct heap* heap) {
 static KEEL_UNRACED void count_page(struct usage* usage, const struct page* page, uintptr_t owner) {
     bool large = (owner & (PAGE_LARGE | PAGE_JUMBO)) != 0;
     size_t bytes = page->bytes;
-    unsigned size_class = page->size_class;
+    unsigned size_class = class_size(page->size_class);
     if ((owner & PAGE_GUARDED) != 0) {
-        large = size_class >= CLASS_COUNT;
+        large = size_class >= SIZE_COUNT;
         if (!large) bytes = size_class_bytes[size_class];
-    } else if (bytes < SLICE_BYTES || (!large && size_class >= CLASS_COUNT)) {
+    } else if (bytes < SLICE_BYTES || (!large && page->size_class >= CLASS_COUNT)) {
         return;
     }
     struct usage_row* row = &usage->rows[large ? large_row(bytes) : size_class];
@@ -101,16 +101,17 @@ static uint64_t bin_length(const struct heap* heap, unsigned size_class) {
 static void leave_out_bins(struct usage* usage, const struct heap* heap) {
     for (unsigned c = 0; c < CLASS_COUNT; c++) {
         uint64_t ready = bin_length(heap, c);
-        usage->rows[c].used = above(usage->rows[c].used, ready);
-        usage->rows[c].allocated = above(usage->rows[c].allocated, ready);
+        struct usage_row* row = &usage->rows[class_size(c)];
+        row->used = above(row->used, ready);
+        row->allocated = above(row->allocated, ready);
     }
 }
 
 static void add_given(struct usage* usage, const struct heap* heap) {
     for (unsigned c = 0; c < CLASS_COUNT; c++)
-        usage->rows[c].allocated += atomic_get(&heap->given[c]);
+        usage->rows[class_size(c)].allocated += atomic_get(&heap->given[c]);
     for (unsigned i = 0; i < LARGE_ROWS; i++)
-        usage->rows[CLASS_COUNT + i].allocated += atomic_get(&heap->large_given[i]);
+        usage->rows[SIZE_COUNT + i].allocated += atomic_get(&heap->large_given[i]);
 }
 
 static void finish_rows(struct usage* usage) {
@@ -118,7 +119,7 @@ static void finish_rows(struct usage* usage) {
         struct usage_row* row = &usage->rows[i];
         if (row->allocated < row->used) row->allocated = row->used;
         row->freed = row->allocated - row->used;
-        if (i < CLASS_COUNT) row->used_bytes = row->used * row_bytes(i);
+        if (i < SIZE_COUNT) row->used_bytes = row->used * row_bytes(i);
     }
 }
 
@@ -127,10 +128,10 @@ static void count_process(struct usage* usage) {
     // Counts the used blocks before the given ones: a block that is allocated between the two
     // counts increases only the second.
     count_pages(usage, NULL);
-    for (unsigned c = 0; c < CLASS_COUNT; c++)
+    for (unsigned c = 0; c < SIZE_COUNT; c++)
         usage->rows[c].allocated = atomic_get(&user_heap_given_before[c]);
     for (unsigned i = 0; i < LARGE_ROWS; i++)
-        usage->rows[CLASS_COUNT + i].allocated = atomic_get(&user_heap_large_before[i]);
+        usage->rows[SIZE_COUNT + i].allocated = atomic_get(&user_heap_large_before[i]);
     for (const struct heap* heap = heap_first(); heap != NULL; heap = heap->next_all)
         add_given(usage, heap);
     for (const struct user_heap* user = user_heap_first(); user != NULL; user = user->next_all)
@@ -186,8 +187,10 @@ void usage_of_heap(struct user_heap* user, struct usage* usage) {
     (void)user_heap_visit(user, false, count_area, usage);
     os_lock_acquire(&user->lock);
     add_given(usage, &user->heap);
-    for (unsigned c = 0; c < CLASS_COUNT; c++)
-        usage->rows[c].allocated = above(usage->rows[c].allocated, bin_length(&user->heap, c));
+    for (unsigned c = 0; c < CLASS_COUNT; c++) {
+        struct usage_row* row = &usage->rows[class_size(c)];
+        row->allocated = above(row->allocated, bin_length(&user->heap, c));
+    }
     os_lock_release(&user->lock);
     finish_rows(usage);
 }

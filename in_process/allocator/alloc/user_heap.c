@@ -86,7 +86,9 @@ void* user_heap_allocate(struct user_heap* user, struct request request) {
     os_lock_acquire(&user->lock);
     struct heap* before = thread_heap;
     thread_heap = &user->heap;
-    void* block = request.alignment <= 1 && !request.zero ? alloc_hit(request.size) : NULL;
+    void* block = request.alignment <= 1 && !request.zero
+                      ? alloc_hit_in(request.size, partition_now())
+                      : NULL;
     thread_heap = before;
     if (block == NULL && pages_reserve(user)) {
         user->inner = user->inner || inner;

@@ -82,7 +82,7 @@ struct user_heap* user_heap_first(void);
 struct user_heap* user_heap_make(enum user_heap_kind kind);
 
 // Counts of the heaps that have ended.
-extern atomic_bits user_heap_given_before[CLASS_COUNT];
+extern atomic_bits user_heap_given_before[SIZE_COUNT];
 extern atomic_bits user_heap_counts_before[HEAP_COUNTS];
 extern atomic_bits user_heap_large_before[LARGE_ROWS]; // also those of threads without a heap
 
@@ -90,7 +90,7 @@ extern atomic_bits user_heap_large_before[LARGE_ROWS]; // also those of threads 
 // is NULL if the thread has none.
 KEEL_INLINE void user_heap_count_large(struct heap* heap, unsigned row) {
     atomic_bits* given = heap != NULL ? heap->large_given : user_heap_large_before;
-    (void)atomic_add(&given[row - CLASS_COUNT], 1);
+    (void)atomic_add(&given[row - SIZE_COUNT], 1);
 }
 
 // Makes the struct available for a new heap. It owns nothing and no thread uses it. It keeps its

@@ -63,14 +63,14 @@ struct user_heap* user_heap_make(enum user_heap_kind kind) {
     return user;
 }
 
-atomic_bits user_heap_given_before[CLASS_COUNT];
+atomic_bits user_heap_given_before[SIZE_COUNT];
 atomic_bits user_heap_counts_before[HEAP_COUNTS];
 atomic_bits user_heap_large_before[LARGE_ROWS];
 
 static void keep_counts(const struct heap* heap) {
     for (unsigned c = 0; c < CLASS_COUNT; c++) {
         uint64_t given = atomic_get(&heap->given[c]);
-        if (given != 0) (void)atomic_add(&user_heap_given_before[c], given);
+        if (given != 0) (void)atomic_add(&user_heap_given_before[class_size(c)], given);
     }
     for (unsigned i = 0; i < LARGE_ROWS; i++) {
         uint64_t given = atomic_get(&heap->large_given[i]);
@@ -84,7 +84,8 @@ void user_heap_recycle(struct user_heap* user) {
     os_lock_acquire(&user->lock);
     keep_counts(&user->heap);
     struct arena* arena = user->heap.arena;
-    memset(&user->heap, 0, sizeof user->heap);
+    // What is left in the slots is never read: the bins are empty.
+    memset(&user->heap, 0, offsetof(struct heap, slots));
     if (user->pages != NULL) memset(user->pages, 0, user->pages_capacity * sizeof *user->pages);
     user->pages_count = 0;
     user->large_count = 0;

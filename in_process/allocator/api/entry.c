@@ -112,9 +112,32 @@ void* entry_aligned(size_t size, size_t alignment) {
     return KEEL_LIKELY(block != NULL) ? block : request_plain(size, alignment, false);
 }
 
-// Moves the content into a new block. On failure the old block is unchanged.
+void* entry_malloc_in(size_t size, unsigned partition) {
+    unsigned before = partition_enter(partition);
+    void* block = entry_malloc(size);
+    partition_leave(before);
+    return block;
+}
+
+void* entry_zeroed_in(size_t size, unsigned partition) {
+    unsigned before = partition_enter(partition);
+    void* block = entry_zeroed(size);
+    partition_leave(before);
+    return block;
+}
+
+void* entry_aligned_in(size_t size, size_t alignment, unsigned partition) {
+    unsigned before = partition_enter(partition);
+    void* block = entry_aligned(size, alignment);
+    partition_leave(before);
+    return block;
+}
+
+// Moves the content into a new block of the same partition. On failure the old block is unchanged.
 static void* move(struct user_heap* heap, void* block, size_t usable, struct request request) {
+    unsigned before = partition_enter(block_partition(block));
     void* copy = entry_request(heap, request);
+    partition_leave(before);
     if (copy == NULL) return NULL;
     memcpy(copy, block, request.size < usable ? request.size : usable);
     free_block(block);

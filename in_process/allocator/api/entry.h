@@ -32,6 +32,23 @@ KEEL_INLINE void* entry_allocate(size_t size) {
     return KEEL_LIKELY(block != NULL) ? block : entry_malloc(size);
 }
 
+// The same in a partition (slices/partition.h), which only the secure flavour has.
+void* entry_malloc_in(size_t size, unsigned partition);
+void* entry_zeroed_in(size_t size, unsigned partition);
+void* entry_aligned_in(size_t size, size_t alignment, unsigned partition);
+KEEL_INLINE void* entry_allocate_in(size_t size, unsigned partition) {
+    if (!KEEL_SECURE) return entry_allocate(size);
+    void* block = alloc_hit_in(size, partition);
+    return KEEL_LIKELY(block != NULL) ? block : entry_malloc_in(size, partition);
+}
+
+// The partition for a token of the compiler (keel/keel.h).
+KEEL_INLINE unsigned entry_partition_of(size_t token) {
+    unsigned quarter = (unsigned)(token >> (8 * sizeof token - 2));
+    if (token >> 32 == 0) return (unsigned)token % PARTITIONS;
+    return quarter < 2 ? 1 : quarter;
+}
+
 // The functions of alloc/ for addresses that the program passes. In the debug flavour, those of
 // debug/.
 KEEL_INLINE void entry_free_kind(void* block, enum block_kind kind) {

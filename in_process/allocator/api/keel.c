@@ -147,6 +147,26 @@ void kl_ufree(void* block, size_t* usable) {
     entry_free_any(block);
 }
 
+// A number of the program becomes one that exists.
+static unsigned partition_number(unsigned partition) {
+    return partition % PARTITIONS;
+}
+void* kl_partition_malloc(unsigned partition, size_t size) {
+    return entry_allocate_in(size, partition_number(partition));
+}
+void* kl_partition_calloc(unsigned partition, size_t count, size_t size) {
+    return entry_zeroed_in(entry_product(count, size), partition_number(partition));
+}
+void* kl_partition_aligned_alloc(unsigned partition, size_t alignment, size_t size) {
+    return entry_aligned_in(size, alignment, partition_number(partition));
+}
+unsigned kl_partition_of_token(size_t token) {
+    return entry_partition_of(token);
+}
+unsigned kl_partition_of(const void* block) {
+    return KEEL_SECURE ? block_partition(block) : 0;
+}
+
 void kl_free_sized(void* block, size_t size) {
     entry_free_sized(block, size, 1, false);
 }

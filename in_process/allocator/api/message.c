@@ -1,4 +1,5 @@
 #include "allocator/api/message.h"
+#include "allocator/slices/partition.h"
 #include "base/format.h"
 #include "base/options.h"
 #include "os/lock.h"
@@ -16,8 +17,18 @@ struct callback {
 static struct callback output, error, deferred, out_of_memory;
 static atomic_bits errors_said;
 
-// True while the thread runs a callback. An allocation in a callback calls no other callback.
+// True while the thread runs a callback. An allocation in a callback calls no other callback, and
+// is in partition 0.
 static KEEL_TLS bool in_callback;
+
+static unsigned callback_enter(void) {
+    in_callback = true;
+    return partition_enter(0);
+}
+static void callback_leave(unsigned partition) {
+    in_callback = false;
+    partition_leave(partition);
+}
 static KEEL_TLS unsigned long long heartbeats;
 
 static void callback_set(struct callback* callback, uintptr_t function, void* argument) {
@@ -60,9 +71,9 @@ void message_write(const char* text) {
 static void call_error_handler(int code) {
     kl_error_handler* function = (kl_error_handler*)atomic_get_acquire(&error.function);
     if (function == NULL || in_callback) return;
-    in_callback = true;
+    unsigned partition = callback_enter();
     function(code, argument_of(&error));
-    in_callback = false;
+    callback_leave(partition);
 }
 
 void message_error(int code, const char* text) {
@@ -114,9 +125,9 @@ static void report_no_memory(size_t size) {
 bool message_out_of_memory(size_t size) {
     kl_out_of_memory* function = (kl_out_of_memory*)atomic_get_acquire(&out_of_memory.function);
     if (function != NULL && !in_callback && size <= PTRDIFF_MAX) {
-        in_callback = true;
+        unsigned partition = callback_enter();
         bool again = function(size, argument_of(&out_of_memory));
-        in_callback = false;
+        callback_leave(partition);
         if (again) return true;
     }
     report_no_memory(size);
@@ -126,7 +137,7 @@ bool message_out_of_memory(size_t size) {
 void message_heartbeat(bool force) {
     kl_deferred_free* function = (kl_deferred_free*)atomic_get_acquire(&deferred.function);
     if (KEEL_LIKELY(function == NULL) || in_callback) return;
-    in_callback = true;
+    unsigned partition = callback_enter();
     function(force, ++heartbeats, argument_of(&deferred));
-    in_callback = false;
+    callback_leave(partition);
 }

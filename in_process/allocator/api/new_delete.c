@@ -32,29 +32,30 @@ static KEEL_COLD KEEL_NORETURN void throw_bad_alloc(void) {
 // Calls the new_handler and tries again, until the allocation succeeds or there is no handler. The
 // handler must free memory, throw, or end the process (C++17 [new.delete.single]). This contract of
 // the handler ends the loop.
-static KEEL_COLD void* new_retry(size_t size, size_t alignment) {
+static KEEL_COLD void* new_retry(size_t size, size_t alignment, unsigned partition) {
     for (;;) {
         new_handler handler = std_get_new_handler != NULL ? std_get_new_handler() : NULL;
         if (handler == NULL) return NULL;
         handler();
-        void* block = alignment == 0 ? entry_allocate(size) : entry_aligned(size, alignment);
+        void* block = alignment == 0 ? entry_allocate_in(size, partition)
+                                     : entry_aligned_in(size, alignment, partition);
         if (block != NULL) return block;
     }
 }
 
-static inline void* new_or_throw(size_t size) {
-    void* block = entry_allocate(size);
+KEEL_INLINE void* new_or_throw(size_t size, unsigned partition) {
+    void* block = entry_allocate_in(size, partition);
     if (KEEL_LIKELY(block != NULL)) return block;
-    block = new_retry(size, 0);
+    block = new_retry(size, 0, partition);
     if (block == NULL) throw_bad_alloc();
     return block;
 }
 
-static void* new_aligned_or_throw(size_t size, size_t alignment) {
+static void* new_aligned_or_throw(size_t size, size_t alignment, unsigned partition) {
     void* block = NULL;
     if (is_power_of_two(alignment)) {
-        block = entry_aligned(size, alignment);
-        if (block == NULL) block = new_retry(size, alignment);
+        block = entry_aligned_in(size, alignment, partition);
+        if (block == NULL) block = new_retry(size, alignment, partition);
     }
     if (block == NULL) throw_bad_alloc();
     return block;
@@ -68,12 +69,16 @@ static KEEL_COLD void* new_nothrow_retry(size_t size) {
     static void* (*library_new)(size_t, const void*);
     if (library_new == NULL)
         *(void**)&library_new = os_next_symbol("_Znw" SIZE_CODE "RKSt9nothrow_t");
-    return library_new != NULL ? library_new(size, &library_new) : new_retry(size, 0);
+    return library_new != NULL ? library_new(size, &library_new) : new_retry(size, 0, 0);
 }
 
-static inline void* new_or_null(size_t size) {
-    void* block = entry_allocate(size);
-    return KEEL_LIKELY(block != NULL) ? block : new_nothrow_retry(size);
+KEEL_INLINE void* new_or_null(size_t size, unsigned partition) {
+    void* block = entry_allocate_in(size, partition);
+    if (KEEL_LIKELY(block != NULL)) return block;
+    block = new_nothrow_retry(size);
+    if (!KEEL_SECURE || partition == 0 || block == NULL) return block;
+    entry_free(block); // it is in partition 0
+    return entry_malloc_in(size, partition);
 }
 
 static KEEL_COLD void* new_aligned_nothrow_retry(size_t size, size_t alignment) {
@@ -83,12 +88,16 @@ static KEEL_COLD void* new_aligned_nothrow_retry(size_t size, size_t alignment) 
         *(void**)&library_new = os_next_symbol("_Znw" SIZE_CODE "St11align_val_tRKSt9nothrow_t");
     }
     return library_new != NULL ? library_new(size, alignment, &library_new)
-                               : new_retry(size, alignment);
+                               : new_retry(size, alignment, 0);
 }
 
-static void* new_aligned_nothrow(size_t size, size_t alignment) {
-    void* block = is_power_of_two(alignment) ? entry_aligned(size, alignment) : NULL;
-    return KEEL_LIKELY(block != NULL) ? block : new_aligned_nothrow_retry(size, alignment);
+static void* new_aligned_nothrow(size_t size, size_t alignment, unsigned partition) {
+    void* block = is_power_of_two(alignment) ? entry_aligned_in(size, alignment, partition) : NULL;
+    if (KEEL_LIKELY(block != NULL)) return block;
+    block = new_aligned_nothrow_retry(size, alignment);
+    if (!KEEL_SECURE || partition == 0 || block == NULL) return block;
+    entry_free(block); // it is in partition 0
+    return entry_aligned_in(size, alignment, partition);
 }
 
 KEEL_INLINE void* of_kind(enum block_kind kind, void* block) {
@@ -103,39 +112,39 @@ KEEL_INLINE void* of_kind(enum block_kind kind, void* block) {
     KEEL_EXPORT result name(__VA_ARGS__)
 
 OPERATOR(void*, operator_new, "_Znw" SIZE_CODE, size_t size) {
-    return of_kind(BLOCK_NEW, new_or_throw(size));
+    return of_kind(BLOCK_NEW, new_or_throw(size, 0));
 }
 OPERATOR(void*, operator_new_array, "_Zna" SIZE_CODE, size_t size) {
-    return of_kind(BLOCK_NEW_ARRAY, new_or_throw(size));
+    return of_kind(BLOCK_NEW_ARRAY, new_or_throw(size, 0));
 }
 OPERATOR(void*, operator_new_nothrow, "_Znw" SIZE_CODE "RKSt9nothrow_t", size_t size,
          const void* tag) {
     (void)tag;
-    return of_kind(BLOCK_NEW, new_or_null(size));
+    return of_kind(BLOCK_NEW, new_or_null(size, 0));
 }
 OPERATOR(void*, operator_new_array_nothrow, "_Zna" SIZE_CODE "RKSt9nothrow_t", size_t size,
          const void* tag) {
     (void)tag;
-    return of_kind(BLOCK_NEW_ARRAY, new_or_null(size));
+    return of_kind(BLOCK_NEW_ARRAY, new_or_null(size, 0));
 }
 OPERATOR(void*, operator_new_aligned, "_Znw" SIZE_CODE "St11align_val_t", size_t size,
          size_t alignment) {
-    return of_kind(BLOCK_NEW_ALIGNED, new_aligned_or_throw(size, alignment));
+    return of_kind(BLOCK_NEW_ALIGNED, new_aligned_or_throw(size, alignment, 0));
 }
 OPERATOR(void*, operator_new_array_aligned, "_Zna" SIZE_CODE "St11align_val_t", size_t size,
          size_t alignment) {
-    return of_kind(BLOCK_NEW_ARRAY_ALIGNED, new_aligned_or_throw(size, alignment));
+    return of_kind(BLOCK_NEW_ARRAY_ALIGNED, new_aligned_or_throw(size, alignment, 0));
 }
 OPERATOR(void*, operator_new_aligned_nothrow, "_Znw" SIZE_CODE "St11align_val_tRKSt9nothrow_t",
          size_t size, size_t alignment, const void* tag) {
     (void)tag;
-    return of_kind(BLOCK_NEW_ALIGNED, new_aligned_nothrow(size, alignment));
+    return of_kind(BLOCK_NEW_ALIGNED, new_aligned_nothrow(size, alignment, 0));
 }
 OPERATOR(void*, operator_new_array_aligned_nothrow,
          "_Zna" SIZE_CODE "St11align_val_tRKSt9nothrow_t", size_t size, size_t alignment,
          const void* tag) {
     (void)tag;
-    return of_kind(BLOCK_NEW_ARRAY_ALIGNED, new_aligned_nothrow(size, alignment));
+    return of_kind(BLOCK_NEW_ARRAY_ALIGNED, new_aligned_nothrow(size, alignment, 0));
 }
 
 // All forms of delete find the block's size themselves. Only the secure and the debug flavour use
@@ -169,3 +178,37 @@ OPERATOR_DELETE(operator_delete_aligned_nothrow, BLOCK_NEW_ALIGNED,
                 "_ZdlPvSt11align_val_tRKSt9nothrow_t", , size_t alignment, const void* tag)
 OPERATOR_DELETE(operator_delete_array_aligned_nothrow, BLOCK_NEW_ARRAY_ALIGNED,
                 "_ZdaPvSt11align_val_tRKSt9nothrow_t", , size_t alignment, const void* tag)
+
+// --- Tokens of the compiler (alloc_token.c) ------------------------------------------------------
+
+#define TOKEN_OPERATOR(name, call, kind, ...)                                                      \
+    void* name(__VA_ARGS__);                                                                       \
+    KEEL_EXPORT void* name(__VA_ARGS__) {                                                          \
+        return of_kind(kind, call);                                                                \
+    }
+// The operators of one form, `w` or `a`. What follows the partition ends each list of parameters.
+#define TOKEN_OPERATORS_OF(prefix, form, kind, aligned_kind, partition, ...)                       \
+    TOKEN_OPERATOR(prefix##form, new_or_throw(size, partition), kind, size_t size __VA_ARGS__)     \
+    TOKEN_OPERATOR(prefix##form##RKSt9nothrow_t, new_or_null(size, partition), kind, size_t size,  \
+                   const void* tag __VA_ARGS__)                                                    \
+    TOKEN_OPERATOR(prefix##form##St11align_val_t,                                                  \
+                   new_aligned_or_throw(size, alignment, partition), aligned_kind, size_t size,    \
+                   size_t alignment __VA_ARGS__)                                                   \
+    TOKEN_OPERATOR(prefix##form##St11align_val_tRKSt9nothrow_t,                                    \
+                   new_aligned_nothrow(size, alignment, partition), aligned_kind, size_t size,     \
+                   size_t alignment, const void* tag __VA_ARGS__)
+#if __SIZEOF_SIZE_T__ == __SIZEOF_LONG__
+#define TOKEN_OPERATORS(prefix, ...)                                                               \
+    TOKEN_OPERATORS_OF(prefix, _Znwm, BLOCK_NEW, BLOCK_NEW_ALIGNED, __VA_ARGS__)                   \
+    TOKEN_OPERATORS_OF(prefix, _Znam, BLOCK_NEW_ARRAY, BLOCK_NEW_ARRAY_ALIGNED, __VA_ARGS__)
+#else
+#define TOKEN_OPERATORS(prefix, ...)                                                               \
+    TOKEN_OPERATORS_OF(prefix, _Znwj, BLOCK_NEW, BLOCK_NEW_ALIGNED, __VA_ARGS__)                   \
+    TOKEN_OPERATORS_OF(prefix, _Znaj, BLOCK_NEW_ARRAY, BLOCK_NEW_ARRAY_ALIGNED, __VA_ARGS__)
+#endif
+
+TOKEN_OPERATORS(__alloc_token_, entry_partition_of(token), , size_t token)
+TOKEN_OPERATORS(__alloc_token_0_, 0, )
+TOKEN_OPERATORS(__alloc_token_1_, 1, )
+TOKEN_OPERATORS(__alloc_token_2_, 2, )
+TOKEN_OPERATORS(__alloc_token_3_, 3, )

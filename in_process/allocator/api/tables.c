@@ -70,7 +70,7 @@ void tables_sizes(const struct usage* usage, kl_output* output, void* argument) 
         if (is_empty(&usage->rows[i])) continue;
         struct line line;
         line_begin(&line);
-        if (i < CLASS_COUNT)
+        if (i < SIZE_COUNT)
             cell_number(&line, row_bytes(i), 11);
         else
             cell_bytes(&line, row_bytes(i), 11);

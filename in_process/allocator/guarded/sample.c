@@ -106,6 +106,6 @@ struct page* sample_take(struct heap* heap, unsigned size_class, size_t size, si
     if (!heap_admits(heap, size)) return NULL;
     bool at_begin = random_next(&heap->guard_random) % BEGIN_SHARE == 0;
     struct page* page = guarded_allocate(size, alignment, at_begin, heap_is_realtime(heap));
-    if (page != NULL) page->size_class = (uint8_t)size_class;
+    if (page != NULL) page->size_class = (uint16_t)size_class;
     return page;
 }

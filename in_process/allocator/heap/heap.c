@@ -206,10 +206,12 @@ static struct run run_for_page(struct heap* heap, unsigned size_class, unsigned*
 
 struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_slices) {
     unsigned slices = page_slices(size_class);
+    KEEL_ASSERT(class_partition(size_class) == partition_now());
     bool worth_warm = heap->filled[size_class] >= HEAP_FILLED_ENOUGH || heap_is_realtime(heap) ||
                       reserve_is_preferred() || run_dirty_slices() > reserve_target() + WARM_PLENTY;
     heap->draws++;
-    char* start = slices == 1 ? own_slice_take(heap) : NULL;
+    bool shared = class_partition(size_class) == 0; // kept slices are of partition 0
+    char* start = slices == 1 && shared ? own_slice_take(heap) : NULL;
     unsigned fresh = 0;
     *from_slices = start == NULL;
     if (start == NULL) {
@@ -236,9 +238,10 @@ bool heap_page_emptied(struct heap* heap, struct page* page) {
     if (list == PAGE_QUEUED) queue_remove(&heap->queue[page->size_class], page);
     char* start = page->start;
     unsigned slices = (unsigned)(page->bytes / SLICE_BYTES);
+    bool keeps = slices == 1 && class_partition(page->size_class) == 0;
     page_end(page);
     atomic_bump(&heap->counts[HEAP_PAGES_ENDED], 1);
-    if (slices == 1 && empty_put(heap, start)) return false;
+    if (keeps && empty_put(heap, start)) return false;
     run_release(start, slices);
     heap_unhold(heap, slices * SLICE_BYTES);
     return true;

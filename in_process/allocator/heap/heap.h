@@ -72,6 +72,7 @@ enum heap_count {
 
 #define SECURE_CLASSES (KEEL_SECURE ? CLASS_COUNT : 1u)
 
+// In the secure flavour the arrays by class have an entry for each class of each partition.
 struct heap {
     // --- The owner alone (for a user heap: the thread that holds its lock) ---
     union bin bin[CLASS_COUNT];
@@ -119,7 +120,7 @@ struct heap {
 
     // --- Any thread, by atomic exchange or addition ---
     KEEL_ALIGNED(KEEL_CACHE_LINE)
-    atomic_word empty[HEAP_EMPTY_MAX]; // slices; any thread takes, only the owner puts
+    atomic_word empty[HEAP_EMPTY_MAX]; // slices of partition 0; any thread takes, the owner puts
     atomic_word kept[HEAP_KEPT_MAX];   // runs, start + slices; likewise
     atomic_word
         spare[HEAP_SPARE_MAX]; // slices; put by the keeper, and by an owner that becomes realtime

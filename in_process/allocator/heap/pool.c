@@ -9,7 +9,7 @@
 #include "os/process.h"
 #include "os/thread.h"
 
-#define HEAPS_AT_ONCE 16u
+#define HEAPS_AT_ONCE (KEEL_SECURE ? 4u : 16u)
 #define HEAP_STRIDE ((sizeof(struct heap) + HEAP_SPACING - 1) & ~(HEAP_SPACING - 1))
 
 // Not at an odd multiple of 64: those addresses are for user heaps.

@@ -38,18 +38,19 @@
 #define REQUEST_SMALL_MAX (SMALL_BYTES_MAX - BLOCK_STATE_BYTES)
 #define REQUEST_CLASS_MAX (CLASS_BYTES_MAX - BLOCK_STATE_BYTES)
 
-// size <= REQUEST_SMALL_MAX.
+// In partition 0; size <= REQUEST_SMALL_MAX.
 KEEL_INLINE unsigned request_class_small(size_t size) {
     return size_class_of_small(size + BLOCK_STATE_BYTES);
 }
-// size <= REQUEST_CLASS_MAX.
+// In the partition of the thread's allocation; size <= REQUEST_CLASS_MAX.
 KEEL_INLINE unsigned request_class(size_t size) {
-    return size_class_of(size + BLOCK_STATE_BYTES);
+    return class_now(size_class_of(size + BLOCK_STATE_BYTES));
 }
-// As size_class_aligned.
+// As size_class_aligned, in that partition; CLASS_COUNT: none.
 KEEL_INLINE unsigned request_class_aligned(size_t size, size_t alignment) {
     if (size > REQUEST_CLASS_MAX) return CLASS_COUNT;
-    return size_class_aligned(size + BLOCK_STATE_BYTES, alignment);
+    unsigned found = size_class_aligned(size + BLOCK_STATE_BYTES, alignment);
+    return KEEL_UNLIKELY(found == SIZE_COUNT) ? CLASS_COUNT : class_now(found);
 }
 KEEL_INLINE size_t request_class_usable(unsigned size_class) {
     return size_class_bytes[size_class] - BLOCK_STATE_BYTES;

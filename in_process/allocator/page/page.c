@@ -42,7 +42,7 @@ struct page* page_begin(char* start, unsigned slices, unsigned size_class, uintp
     page->block_bytes = size_class_bytes[size_class];
     page->capacity = (uint16_t)(slices * SLICE_BYTES / page->block_bytes);
     if (KEEL_SECURE) page->fast_end = block_guard.zero != 0 ? 0 : page_last(page) + 1;
-    page->size_class = (uint8_t)size_class;
+    page->size_class = (uint16_t)size_class;
     page->distance = 0;
     page->start = start;
     page->bytes = slices * SLICE_BYTES;

@@ -191,6 +191,11 @@ KEEL_INLINE bool page_has_free(const struct page* page) {
     return use->local_free != NULL || use->carved < page->capacity;
 }
 
+// The partition of a page of small blocks or of a large block.
+KEEL_INLINE unsigned page_partition(const struct page* page) {
+    return page_is_large(page) ? page->partition : class_partition(page->size_class);
+}
+
 // True if a block of this page begins at `address`. Owner only.
 KEEL_INLINE bool page_begins_block(const struct page* page, const void* address) {
     uint32_t offset = (uint32_t)((const char*)address - page->start);

@@ -4,25 +4,17 @@
     9 * (unit), 10 * (unit), 11 * (unit), 12 * (unit), 13 * (unit), 14 * (unit), 15 * (unit),      \
         16 * (unit)
 
+#define SIZES                                                                                      \
+    8, 16, 32, 48, 64, 80, 96, 112, 128, DOUBLING(16), DOUBLING(32), DOUBLING(64), DOUBLING(128),  \
+        DOUBLING(256), DOUBLING(512), DOUBLING(1024), DOUBLING(2048), DOUBLING(4096)
+
 const uint32_t size_class_bytes[CLASS_COUNT] = {
-    8,
-    16,
-    32,
-    48,
-    64,
-    80,
-    96,
-    112,
-    128,
-    DOUBLING(16),
-    DOUBLING(32),
-    DOUBLING(64),
-    DOUBLING(128),
-    DOUBLING(256),
-    DOUBLING(512),
-    DOUBLING(1024),
-    DOUBLING(2048),
-    DOUBLING(4096),
+    SIZES,
+#if KEEL_SECURE
+    SIZES,
+    SIZES,
+    SIZES,
+#endif
 };
 
 #define TWICE(c) (c), (c)
@@ -52,13 +44,16 @@ const uint8_t size_class_small[SMALL_BYTES_MAX / 8 + 1] = {
 };
 
 bool size_class_check(void) {
-    for (unsigned c = 1; c < CLASS_COUNT; c++) {
+    for (unsigned c = 1; c < SIZE_COUNT; c++) {
         if (size_class_bytes[c] <= size_class_bytes[c - 1]) return false;
     }
-    if (size_class_bytes[CLASS_COUNT - 1] != CLASS_BYTES_MAX) return false;
+    for (unsigned c = 0; c < CLASS_COUNT; c++) {
+        if (size_class_bytes[c] != size_class_bytes[class_size(c)]) return false;
+    }
+    if (size_class_bytes[SIZE_COUNT - 1] != CLASS_BYTES_MAX) return false;
     for (size_t size = 1; size <= CLASS_BYTES_MAX; size++) {
         unsigned c = size_class_of(size);
-        if (c >= CLASS_COUNT || size_class_bytes[c] < size) return false;
+        if (c >= SIZE_COUNT || size_class_bytes[c] < size) return false;
         if (c > CLASS_OF_8 && size_class_bytes[c - 1] >= size) return false;
         if (size > 128 && size_class_of_medium(size) != c) return false;
     }

@@ -74,10 +74,12 @@ struct run arena_take(struct arena* arena, size_t slices, size_t alignment_slice
 
 extern atomic_state arenas_in_use; // entries of the table that may hold an arena
 
-// A run from any arena that is not exclusive. Start NULL: none was found within the bound.
+// A run from any arena that is not exclusive, for partition 0. Start NULL: none was found within
+// the bound.
 struct run arena_take_any(size_t slices, size_t alignment_slices);
 KEEL_INLINE struct run arena_take_shared(size_t slices, size_t alignment_slices) {
-    if (KEEL_LIKELY(atomic_get(&arenas_in_use) == 0)) return (struct run){NULL, false, false};
+    if (KEEL_LIKELY(atomic_get(&arenas_in_use) == 0) || partition_now() != 0)
+        return (struct run){NULL, false, false};
     return arena_take_any(slices, alignment_slices);
 }
 

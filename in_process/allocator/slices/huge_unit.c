@@ -102,7 +102,7 @@ static struct free_run window_take_closed(struct window* window, bool* refused) 
 struct free_run run_take_closed(void) {
     bool refused = false;
     unsigned number = 0;
-    for (struct window* window; (window = window_next(SET_CLOSED, &number)) != NULL; number++) {
+    for (struct window* window; (window = window_next(0, SET_CLOSED, &number)) != NULL; number++) {
         struct free_run run = window_take_closed(window, &refused);
         if (run.slices != 0 || refused) return run;
     }

@@ -320,7 +320,7 @@ static struct run room_take(size_t units, bool everywhere) {
                                  everywhere ? UINT_MAX : PACKED_ROOMS};
     unsigned number = 0;
     for (unsigned look = 0; everywhere || look < PACKED_WINDOWS; look++, number++) {
-        struct window* window = window_next(SET_ROOM, &number);
+        struct window* window = window_next(partition_now(), SET_ROOM, &number);
         if (window == NULL) break;
         struct run run = window_take_room(window, &search);
         if (run.start != NULL) return run;

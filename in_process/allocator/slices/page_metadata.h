@@ -39,11 +39,11 @@ enum {
 // written when the page begins and when it ends; in between only the flag PAGE_FULL changes. Any
 // thread that holds a live block of the page may read it.
 //
-//   0       8       16      24            28         30      31         32       64
-//   | owner | start | bytes | block_bytes | capacity | class | distance | secure |
+//   0       8       16      24            28         30      32       48        49         50   64
+//   | owner | start | bytes | block_bytes | capacity | class | secure | distance | partition |   |
 //
 //   32         40       48
-//   | fast_end | usable | unused |      the part `secure`, read in the secure flavour only
+//   | fast_end | usable |               the part `secure`, read in the secure flavour only
 struct page {
     KEEL_ALIGNED(KEEL_CACHE_LINE)
     atomic_word owner;    // heap | flags; 0: no page begins here
@@ -51,10 +51,11 @@ struct page {
     size_t bytes;         // slices * 64 KiB; for a jumbo its mapped bytes
     uint32_t block_bytes; // size of a block, 8..65536; 0 for large and jumbo
     uint16_t capacity;    // == slices * 64 KiB / block_bytes
-    uint8_t size_class;   // index into the table of size classes
-    uint8_t distance;     // PAGE_INTERIOR: slices back to the first one, 1..31
+    uint16_t size_class;  // index into the table of size classes
     size_t fast_end;      // page_last + 1; 0: no free takes the fast path
     size_t usable;        // of a large block: its bytes before its state word
+    uint8_t distance;     // PAGE_INTERIOR: slices back to the first one, 1..31
+    uint8_t partition;    // of a large block (partition.h); that of small blocks is in size_class
 };
 _Static_assert(sizeof(struct page) == KEEL_CACHE_LINE, "no line with that of another thread");
 

@@ -149,7 +149,7 @@ static struct run window_take(struct window* window, struct search* search) {
 static struct run windows_take(unsigned bucket, struct search* search) {
     unsigned number = 0;
     for (unsigned look = 0; look < RUN_WINDOWS; look++, number++) {
-        struct window* window = window_next(SET_RUNS + bucket, &number);
+        struct window* window = window_next(partition_now(), SET_RUNS + bucket, &number);
         if (window == NULL) return run_none;
         search->tries = RUN_TRIES;
         if (KEEL_COUNT) search->windows++;
@@ -178,7 +178,8 @@ static struct run narrow_allocate(struct search* search) {
 // memory and a search was cut short.
 static struct run narrow_allocate_anywhere(struct search* search) {
     unsigned number = 0;
-    for (struct window* window; (window = window_next(SET_RUNS, &number)) != NULL; number++) {
+    struct window* window;
+    for (; (window = window_next(partition_now(), SET_RUNS, &number)) != NULL; number++) {
         for (unsigned index = 0;; index++) {
             index = index_set_next(&window->sets[SET_RUNS], index);
             if (index >= WINDOW_SUPERBLOCKS) break;
@@ -257,13 +258,14 @@ static struct run wide_allocate(unsigned slices, unsigned room_superblocks, unsi
     unsigned count = superblocks_for(slices) + room_superblocks;
     unsigned number = 0;
     for (; looks > 0; looks--, number++) {
-        struct window* window = window_next(SET_RUNS + RUN_BUCKETS - 1, &number);
+        struct window* window = window_next(partition_now(), SET_RUNS + RUN_BUCKETS - 1, &number);
         if (window == NULL) return run_none;
         struct run run = window_take_wide(window, slices, count);
         if (run.start != NULL) return run;
     }
     // The window listed last, which the address space grows in.
     struct window* last = window_at(atomic_get(&windows.count) - 1);
+    if (window_partition(last) != partition_now()) return run_none;
     return window_take_wide(last, slices, count);
 }
 
@@ -347,7 +349,7 @@ struct run run_allocate_warm(unsigned slices) {
     if (slices <= SUPERBLOCK_SLICES) search.lowest = bit_highest(slices);
     unsigned number = 0;
     for (unsigned look = 0; look < WIDE_WINDOWS; look++, number++) {
-        struct window* window = window_next(SET_DIRTY, &number);
+        struct window* window = window_next(partition_now(), SET_DIRTY, &number);
         if (window == NULL) break;
         search.tries = RUN_TRIES;
         run = slices > SUPERBLOCK_SLICES ? wide_take_warm(window, slices)

@@ -1,4 +1,5 @@
-// Runs of slices, taken and released without a lock.
+// Runs of slices, taken and released without a lock. They are taken from the windows of the
+// thread's partition.
 //
 // Idea: TLSF's "list of the longest free runs" on bitmaps, one word for the 64 slices of a
 // superblock. Superblocks are filed by the power of two that their longest free run reaches. A
@@ -93,12 +94,12 @@ struct free_run {
 struct free_run run_take_dirty(unsigned slices_max);
 // True if it is a part of units of the huge zone.
 bool run_splits_unit(struct free_run run);
-// Takes free slices that do not occupy memory, from the lowest address on.
+// Takes free slices of partition 0 that do not occupy memory, from the lowest address on.
 struct free_run run_take_cold(unsigned slices_max);
 // Takes a closed unit of the huge zone, 2 MiB. Any thread.
 struct free_run run_take_closed(void);
 // Makes a closed unit free as it is, for when the system refuses other memory: its first use takes
-// the fault that zeroes 2 MiB. False: there is none.
+// the fault that zeroes 2 MiB. False: there is none, or the thread's partition is not 0.
 bool run_open_closed(void);
 // Returns them in this state.
 enum run_state {

@@ -8,7 +8,7 @@
 static bool sets_listed(struct window* window, size_t number) {
     for (unsigned set = 0; set < WINDOW_SETS; set++) {
         if (atomic_get(&window->sets[set].summary) == 0) continue;
-        struct index_set* with = &windows.with[set];
+        struct index_set* with = window_with(window, set);
         if ((atomic_get(&with->words[number / 64]) >> (number % 64) & 1) == 0) return false;
         if ((atomic_get(&with->summary) >> (number / 64) & 1) == 0) return false;
     }

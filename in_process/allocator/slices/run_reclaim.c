@@ -52,14 +52,23 @@ static struct free_run dirty_take_below(struct window* window, unsigned end, uns
     return (struct free_run){NULL, 0};
 }
 
+static struct free_run dirty_take_of(unsigned partition, unsigned slices_max, bool whole) {
+    unsigned number = 0;
+    struct window* window;
+    for (; (window = window_next(partition, SET_DIRTY, &number)) != NULL; number++) {
+        struct free_run run = dirty_take_below(window, WINDOW_SUPERBLOCKS, slices_max, whole);
+        if (run.slices == 0) run = dirty_take_below(window, HUGE_ZONE_FIRST, slices_max, whole);
+        if (run.slices != 0) return run;
+    }
+    return (struct free_run){NULL, 0};
+}
+
 struct free_run run_take_dirty(unsigned slices_max) {
     // A part of a unit is the last resort: its huge page is split.
     bool whole = slices_max >= HUGE_SLICES / 2;
     for (unsigned passes = whole ? 2 : 1; passes > 0; passes--, whole = false) {
-        unsigned number = 0;
-        for (struct window* window; (window = window_next(SET_DIRTY, &number)) != NULL; number++) {
-            struct free_run run = dirty_take_below(window, WINDOW_SUPERBLOCKS, slices_max, whole);
-            if (run.slices == 0) run = dirty_take_below(window, HUGE_ZONE_FIRST, slices_max, whole);
+        for (unsigned partition = PARTITION_COUNT; partition-- > 0;) {
+            struct free_run run = dirty_take_of(partition, slices_max, whole);
             if (run.slices != 0) return run;
         }
     }
@@ -74,7 +83,7 @@ bool run_splits_unit(struct free_run run) {
 
 struct free_run run_take_cold(unsigned slices_max) {
     unsigned number = 0;
-    for (struct window* window; (window = window_next(SET_RUNS, &number)) != NULL; number++) {
+    for (struct window* window; (window = window_next(0, SET_RUNS, &number)) != NULL; number++) {
         for (unsigned index = 0;; index++) {
             index = index_set_next(&window->sets[SET_RUNS], index);
             if (index >= WINDOW_SUPERBLOCKS) break;
@@ -111,6 +120,7 @@ void run_return(struct free_run run, enum run_state state) {
 }
 
 bool run_open_closed(void) {
+    if (partition_now() != 0) return false;
     struct free_run run = run_take_closed();
     if (run.slices != 0) run_return(run, RUN_AS_BEFORE);
     return run.slices != 0;

@@ -6,6 +6,7 @@
 
 struct page_map page_map;
 struct windows windows;
+KEEL_TLS unsigned thread_partition;
 
 #define METADATA_BYTES (WINDOW_HEADER_BYTES + PAGE_PARTS * PAGE_PART_DISTANCE)
 
@@ -95,6 +96,12 @@ bool window_owns(const void* address) {
     return (open >> (slice % SUPERBLOCK_SLICES) & 1) != 0;
 }
 
+// Claims a window for a partition. False: it is another one's.
+static bool window_claim(struct window* window, unsigned partition) {
+    uintptr_t none = 0;
+    return atomic_try_word(&window->partition, &none, partition + 1) || none == partition + 1;
+}
+
 // Enters the window into the list that allocation searches, once: the list is filled from its first
 // entry on, so two threads that enter the same window meet at the same entry, and only one of them
 // fills it. False: the list is full.
@@ -119,15 +126,15 @@ static bool window_list(struct window* window) {
 
 void window_set_add_range(struct window* window, unsigned set, unsigned index, unsigned count) {
     index_set_add_range(&window->sets[set], index, count);
-    (void)index_set_add(&windows.with[set], (unsigned)atomic_get(&window->number));
+    (void)index_set_add(window_with(window, set), (unsigned)atomic_get(&window->number));
 }
 
 // By the protocol of index_set.h.
-void window_forget(unsigned set, unsigned number) {
-    (void)index_set_remove(&windows.with[set], number);
-    struct window* window = window_at(number);
-    if (atomic_get_ordered(&window->sets[set].summary) != 0)
-        (void)index_set_add(&windows.with[set], number);
+void window_forget(struct window* window, unsigned set) {
+    struct index_set* with = window_with(window, set);
+    unsigned number = (unsigned)atomic_get(&window->number);
+    (void)index_set_remove(with, number);
+    if (atomic_get_ordered(&window->sets[set].summary) != 0) (void)index_set_add(with, number);
 }
 
 // --- Pieces --------------------------------------------------------------------------------------
@@ -163,13 +170,14 @@ static void superblocks_open(struct window* window, unsigned index, unsigned cou
     scarcity_note(count);
 }
 
-// Makes mapped, superblock-aligned memory available. Superblocks whose window cannot be made are
-// left out.
+// Makes mapped, superblock-aligned memory available to the thread's partition. Superblocks whose
+// window cannot be made, or is another partition's, are left out.
 static bool range_open(char* start, size_t bytes) {
     bool any = false;
     for (size_t at = 0; at < bytes; at += SUPERBLOCK_BYTES) {
         struct window* window = window_for(start + at);
-        if (window == NULL || !window_list(window)) continue;
+        if (window == NULL || !window_claim(window, partition_now()) || !window_list(window))
+            continue;
         superblocks_open(window,
                          (unsigned)((uintptr_t)(start + at - window->base) / SUPERBLOCK_BYTES), 1);
         any = true;
@@ -177,8 +185,12 @@ static bool range_open(char* start, size_t bytes) {
     return any;
 }
 
-// Where the next piece of the window chosen last begins; the middle of a window: nowhere.
-KEEL_ALIGNED(KEEL_CACHE_LINE) static atomic_word next_piece;
+// For each partition: where the next piece of the window chosen last begins; the middle of a
+// window: nowhere.
+KEEL_ALIGNED(KEEL_CACHE_LINE) static atomic_word next_pieces[PARTITION_COUNT];
+static atomic_word* next_piece(void) {
+    return &next_pieces[partition_now()];
+}
 
 static uintptr_t lower_half_end(uintptr_t address) {
     return round_down(address, WINDOW_BYTES) + HUGE_ZONE_FIRST * SUPERBLOCK_BYTES;
@@ -218,7 +230,7 @@ static enum piece piece_open_at(uintptr_t next, unsigned superblocks, bool only_
     unsigned count = piece_superblocks(next, superblocks, only_needed);
     uintptr_t after = next + count * SUPERBLOCK_BYTES;
     uintptr_t expected = next;
-    if (!atomic_try_word(&next_piece, &expected, after)) return PIECE_NONE;
+    if (!atomic_try_word(next_piece(), &expected, after)) return PIECE_NONE;
     enum os_placing placing = os_map_at((void*)next, count * SUPERBLOCK_BYTES);
     if (placing == OS_PLACED) {
         os_forbid_huge_pages((void*)next, count * SUPERBLOCK_BYTES);
@@ -229,14 +241,14 @@ static enum piece piece_open_at(uintptr_t next, unsigned superblocks, bool only_
     // is left for another one. If a thread has gone on meanwhile, only address space is left out.
     bool taken = placing == OS_TAKEN;
     expected = after;
-    (void)atomic_try_word(&next_piece, &expected, taken ? lower_half_end(next) : next);
+    (void)atomic_try_word(next_piece(), &expected, taken ? lower_half_end(next) : next);
     return taken ? PIECE_TAKEN : PIECE_REFUSED;
 }
 
 // Opens a piece of the lower half of the window chosen last. PIECE_NONE: nothing is left of it.
 static enum piece piece_open(unsigned superblocks, bool only_needed) {
     for (unsigned tries = 0; tries < 8; tries++) {
-        uintptr_t next = atomic_get_acquire(&next_piece);
+        uintptr_t next = atomic_get_acquire(next_piece());
         if (nothing_left(next)) return PIECE_NONE;
         enum piece piece = piece_open_at(next, superblocks, only_needed);
         if (piece != PIECE_NONE) return piece;
@@ -271,20 +283,23 @@ static enum piece window_choose_at(uintptr_t place, uintptr_t exhausted) {
     if (placing != OS_PLACED) return placing == OS_TAKEN ? PIECE_TAKEN : PIECE_REFUSED;
     os_forbid_huge_pages(start, SUPERBLOCK_BYTES);
     struct window* window = window_for(start);
-    if (window == NULL || !atomic_try_word(&next_piece, &exhausted, place + SUPERBLOCK_BYTES)) {
+    bool usable = window != NULL && window_claim(window, partition_now());
+    if (!usable || !atomic_try_word(next_piece(), &exhausted, place + SUPERBLOCK_BYTES)) {
         os_unmap(start, SUPERBLOCK_BYTES);
-        return window == NULL ? PIECE_REFUSED : PIECE_NONE;
+        if (window == NULL) return PIECE_REFUSED;
+        return usable ? PIECE_NONE : PIECE_TAKEN;
     }
     if (!window_list(window)) return PIECE_REFUSED; // before anything of it is open
-    atomic_set(&window->chosen, 1);
     superblocks_open(window, 0, 1);
+    if (partition_now() != 0) return PIECE_OPENED;
+    atomic_set(&window->chosen, 1);
     window_set_add_range(window, SET_CLOSED, HUGE_ZONE_FIRST, WINDOW_SUPERBLOCKS - HUGE_ZONE_FIRST);
     return PIECE_OPENED;
 }
 
 // Chooses a window and opens its first superblock. False: the system refuses all places.
 static bool window_choose(void) {
-    uintptr_t exhausted = atomic_get_acquire(&next_piece);
+    uintptr_t exhausted = atomic_get_acquire(next_piece());
     if (!nothing_left(exhausted)) return true; // another thread has just chosen one
     enum piece piece = PIECE_TAKEN;
     if (exhausted != 0) {
@@ -318,11 +333,12 @@ bool window_grow(unsigned superblocks) {
         if (!window_choose()) break;
         if (superblocks == 1) return true;
     }
-    return grow_anywhere(superblocks);
+    // Other partitions have memory in these windows.
+    return partition_now() == 0 && grow_anywhere(superblocks);
 }
 
 bool window_grow_at(const char* start, unsigned superblocks) {
-    uintptr_t next = atomic_get_acquire(&next_piece);
+    uintptr_t next = atomic_get_acquire(next_piece());
     if (next != (uintptr_t)start || nothing_left(next)) return false;
     return piece_open_at((uintptr_t)start, superblocks, false) == PIECE_OPENED;
 }

@@ -22,6 +22,7 @@
 
 #include "allocator/slices/index_set.h"
 #include "allocator/slices/page_map.h"
+#include "allocator/slices/partition.h"
 #include <stdbool.h>
 
 #define RUN_BUCKETS 7        // longest free run of 1, 2, 4, .. 64 slices
@@ -60,7 +61,8 @@ struct window {
     struct index_set sets[WINDOW_SETS];
     char* base;            // 4 GiB-aligned
     atomic_word number;    // its place in the list of windows
-    atomic_word chosen;    // 1: by Keel, so that it has a huge zone
+    atomic_word chosen;    // 1: by Keel, so that it has a huge zone; only in partition 0
+    atomic_word partition; // all of its slices are of this partition, plus 1; 0: not listed yet
     atomic_word described; // bit i: the metadata of part i can be written
     // By superblock, a bit for each slice: the slice may have room behind a packed block's end, or
     // before a packed block's start (packed.h).
@@ -80,7 +82,8 @@ _Static_assert(offsetof(struct window, superblocks) == 0 &&
 struct windows {
     atomic_word count;              // entries in use
     atomic_word entry[WINDOWS_MAX]; // struct window*, each once; filled from the first on, then 0
-    struct index_set with[WINDOW_SETS]; // [s]: windows whose sets[s] may have a member
+    // [p][s]: windows of partition p whose sets[s] may have a member
+    struct index_set with[PARTITION_COUNT][WINDOW_SETS];
 };
 _Static_assert(WINDOWS_MAX <= INDEX_SET_MAX, "a set of windows has room for all");
 extern struct windows windows;
@@ -89,30 +92,41 @@ KEEL_INLINE struct window* window_at(size_t index) {
     return (struct window*)atomic_get_acquire(&windows.entry[index]);
 }
 
+// The partition of a listed window.
+KEEL_INLINE unsigned window_partition(struct window* window) {
+    return KEEL_SECURE ? (unsigned)atomic_get(&window->partition) - 1 : 0;
+}
+
+// The windows among which this one is entered if its set has a member.
+KEEL_INLINE struct index_set* window_with(struct window* window, unsigned set) {
+    return &windows.with[window_partition(window)][set];
+}
+
 // Adds a superblock to a set of the window, or removes it, and the window to the windows with
 // members.
 KEEL_INLINE void window_set_add(struct window* window, unsigned set, unsigned index) {
     if (index_set_add(&window->sets[set], index))
-        (void)index_set_add(&windows.with[set], (unsigned)atomic_get(&window->number));
+        (void)index_set_add(window_with(window, set), (unsigned)atomic_get(&window->number));
 }
 KEEL_INLINE void window_set_remove(struct window* window, unsigned set, unsigned index) {
     if (index_set_remove(&window->sets[set], index))
-        (void)index_set_add(&windows.with[set], (unsigned)atomic_get(&window->number));
+        (void)index_set_add(window_with(window, set), (unsigned)atomic_get(&window->number));
 }
 void window_set_add_range(struct window* window, unsigned set, unsigned index, unsigned count);
 
 // Removes a window whose set was found empty from the windows with members.
-void window_forget(unsigned set, unsigned number);
+void window_forget(struct window* window, unsigned set);
 
-// The next window from *number on whose set may have a member, and its number; NULL: none. A search
-// that steps over windows visits only those, so that its length does not grow with their number.
-static inline struct window* window_next(unsigned set, unsigned* number) {
+// The next window of the partition from *number on whose set may have a member, and its number;
+// NULL: none. A search that steps over windows visits only those, so that its length does not grow
+// with their number.
+static inline struct window* window_next(unsigned partition, unsigned set, unsigned* number) {
     for (;; ++*number) {
-        *number = index_set_next(&windows.with[set], *number);
+        *number = index_set_next(&windows.with[partition][set], *number);
         if (*number >= WINDOWS_MAX) return NULL;
         struct window* window = window_at(*number);
         if (KEEL_LIKELY(atomic_get_ordered(&window->sets[set].summary) != 0)) return window;
-        window_forget(set, *number);
+        window_forget(window, set);
     }
 }
 
@@ -141,9 +155,9 @@ KEEL_INLINE bool space_is_scarce(void) {
 void window_fix_space_limit(void);
 
 #define WINDOW_GROW_MAX 32u // superblocks
-// Makes at least `superblocks` (1..WINDOW_GROW_MAX) more adjacent superblocks available. False: the
-// system refuses. A fixed number of system calls; where other code has mapped pieces of the window,
-// a few for each of at most 8 pieces.
+// Makes at least `superblocks` (1..WINDOW_GROW_MAX) more adjacent superblocks available, to the
+// thread's partition. False: the system refuses. A fixed number of system calls; where other code
+// has mapped pieces of the window, a few for each of at most 8 pieces.
 bool window_grow(unsigned superblocks);
 
 // The same for the superblocks from `start` on, if the next piece begins there. False: it does not,

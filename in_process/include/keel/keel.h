@@ -179,6 +179,42 @@ KEEL_API char* kl_realpath(const char* path, char* resolved) KEEL_NOEXCEPT;
 #define kl_recalloc_of(block, type, count)                                                         \
     KEEL_API_AS(type, kl_recalloc((block), (count), sizeof(type)))
 
+/* --- Allocate in a partition ------------------------------------------------------------------ */
+
+/* In the secure flavour, blocks of different partitions never have the same address, not even after
+ * they have been freed, as long as they are smaller than 4 MiB. So a program that accesses a freed
+ * block does not access a block of another partition. The functions work like kl_malloc, kl_calloc
+ * and kl_aligned_alloc, of which each is that of partition 0; all functions that free and resize
+ * blocks work on all partitions, and a resized block stays in its partition. A number above 3
+ * counts modulo 4. In the other flavours the partition has no effect.
+ *
+ * Programs that Clang 22 or later has compiled with -fsanitize=alloc-token do this for each type,
+ * without a change of the sources. The compiler passes a token for the type to __alloc_token_malloc
+ * and the like, which libkeel defines, and kl_partition_of_token is the partition for it. A program
+ * can pass the result of __builtin_infer_alloc_token to it, too. */
+enum kl_partition {
+    kl_partition_untyped = 0,      /* malloc and new; types that the compiler does not know */
+    kl_partition_data = 1,         /* types without pointers */
+    kl_partition_pointers = 2,     /* types with pointers */
+    kl_partition_more_pointers = 3 /* the other half of them */
+};
+KEEL_API KEEL_API_ALLOCATES(2) void* kl_partition_malloc(unsigned partition,
+                                                         size_t size) KEEL_NOEXCEPT;
+KEEL_API KEEL_API_ALLOCATES(2, 3) void* kl_partition_calloc(unsigned partition, size_t count,
+                                                            size_t size) KEEL_NOEXCEPT;
+KEEL_API KEEL_API_ALLOCATES(3) void* kl_partition_aligned_alloc(unsigned partition,
+                                                                size_t alignment,
+                                                                size_t size) KEEL_NOEXCEPT;
+
+/* Returns the partition for a token of the compiler: 0 for the token 0, which stands for all
+ * unknown types; 1 for tokens of types without pointers, and 2 or 3 for tokens of types with
+ * pointers, if the number of tokens is not limited. For tokens below 2^32 it returns the token
+ * modulo 4, which is right for -falloc-token-max=2 and 4. */
+KEEL_API unsigned kl_partition_of_token(size_t token) KEEL_NOEXCEPT;
+
+/* Returns the partition of a live block; in the other flavours 0. */
+KEEL_API unsigned kl_partition_of(const void* block) KEEL_NOEXCEPT;
+
 /* --- Free with a known size ------------------------------------------------------------------- */
 
 /* These work like free_sized and free_aligned_sized of C23. The caller passes the size that it
