@@ -106,20 +106,6 @@ void os_forbid_access(void* start, size_t bytes) {
     (void)protect(start, bytes, PROT_NONE);
 }
 
-void* os_map_guarded(size_t bytes) {
-    size_t guard = os_page_bytes();
-    char* whole = map_anywhere(bytes + 2 * guard, PROT_NONE);
-    if (whole == NULL) return NULL;
-    if (os_allow_writing(whole + guard, bytes)) return whole + guard;
-    os_unmap(whole, bytes + 2 * guard);
-    return NULL;
-}
-
-void os_unmap_guarded(void* start, size_t bytes) {
-    size_t guard = os_page_bytes();
-    os_unmap((char*)start - guard, bytes + 2 * guard);
-}
-
 void os_unmap(void* start, size_t bytes) {
     int saved = errno;
     (void)munmap(

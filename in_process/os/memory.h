@@ -32,7 +32,16 @@ bool os_allow_writing(void* start, size_t bytes);
 // been written there.
 void os_forbid_writing(void* start, size_t bytes);
 
-// As os_map, with a page before and a page behind that cannot be accessed.
+// Guards: pages that cannot be accessed. Where the system can mark pages of a mapping (Linux 6.13),
+// their mapping stays one, and other threads can map and unmap memory meanwhile; elsewhere they are
+// protected. The first of these functions finds out at its first call, with at most 4 system calls.
+bool os_guards_are_light(void);
+// Makes the range inaccessible and returns its memory. False: its mapping is divided now.
+bool os_guard(void* start, size_t bytes);
+// Makes it accessible again, all zero. False: the system refuses.
+bool os_unguard(void* start, size_t bytes);
+
+// As os_map, with a guard of one page before and one behind.
 void* os_map_guarded(size_t bytes);
 void os_unmap_guarded(void* start, size_t bytes);
 

@@ -3,9 +3,26 @@
 #include "check.h"
 #include "memory.h"
 
+#include <errno.h>
 #include <keel/keel.h>
 #include <keel/runtime.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+// A system before Linux 6.13, which has no MADV_GUARD_INSTALL; or one that refuses it from now on.
+static bool refuses_guards;
+__attribute__((visibility("default"))) int madvise(void* start, size_t bytes, int advice) {
+    bool refuses = refuses_guards || getenv("QUARANTINE_NO_GUARDS") != NULL;
+    if (!refuses || (advice != 102 && advice != 103))
+        return (int)syscall(SYS_madvise, start, bytes, advice);
+    errno = EINVAL;
+    return -1;
+}
 
 TEST(large_addresses_are_not_reused_at_once) {
     static const size_t sizes[] = {70000, 100000, 200000, 500000, 1000000, 3000000};
@@ -48,6 +65,89 @@ TEST(the_quarantine_is_bounded) {
     size_t left = resident_bytes() - before;
     CHECK_WITH(left < 4 * MIB, "%zu KiB are resident", left / KIB);
 }
+
+#if KEEL_SECURE
+// The keeper puts guards over blocks that stay in quarantine.
+static bool faults(const volatile char* address) {
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGSEGV, SIG_DFL);
+        _exit(*address == 1);
+    }
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child);
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV;
+}
+static bool has_guard_soon(const volatile char* address) {
+    for (int i = 0; i < 1000; i++) {
+        if (faults(address)) return true;
+        usleep(20000);
+    }
+    return false;
+}
+
+static void check_guards(void) {
+    enum { BLOCKS = 4, BYTES = 300000, MORE = 200 };
+    static char* blocks[BLOCKS];
+    kl_option_set(kl_option_reset_delay, 50);
+    CHECK(kl_keeper_start());
+    for (int i = 0; i < BLOCKS; i++) {
+        blocks[i] = kl_malloc(BYTES);
+        CHECK(blocks[i] != NULL);
+        memset(blocks[i], 1, BYTES);
+    }
+    for (int i = 0; i < BLOCKS; i++) kl_free(blocks[i]);
+    for (int i = 0; i < BLOCKS; i++) {
+        CHECK_WITH(has_guard_soon(blocks[i]), "block %d", i);
+        CHECK(faults(blocks[i] + BYTES / 2) && faults(blocks[i] + BYTES - 1));
+    }
+    // All of it can be used again, and no new block is where a guard is.
+    static char* more[MORE];
+    for (int i = 0; i < MORE; i++) {
+        more[i] = kl_malloc(BYTES);
+        CHECK(more[i] != NULL);
+        memset(more[i], 2, BYTES);
+    }
+    for (int turn = 0; turn < 5; turn++) {
+        for (int i = 0; i < MORE; i++) {
+            kl_free(more[i]);
+            if (i % 20 == 0) usleep(10000);
+        }
+        usleep(100000);
+        for (int i = 0; i < MORE; i++) {
+            more[i] = kl_malloc(BYTES);
+            CHECK(more[i] != NULL);
+            memset(more[i], 2, BYTES);
+        }
+    }
+    for (int i = 0; i < MORE; i++) kl_free(more[i]);
+}
+TEST(the_keeper_guards_blocks_in_quarantine) {
+    check_guards();
+}
+TEST(also_if_the_system_refuses_light_guards) {
+    refuses_guards = true;
+    check_guards();
+}
+TEST_DIES(a_second_free_of_a_guarded_block_is_detected, SIGABRT, "keel: double free: ") {
+    kl_option_set(kl_option_reset_delay, 50);
+    CHECK(kl_keeper_start());
+    char* block = kl_malloc(300000);
+    memset(block, 1, 300000);
+    kl_free(block);
+    CHECK(has_guard_soon(block));
+    kl_free(block);
+}
+TEST_DIES(a_write_before_the_guards_is_detected, SIGABRT, "keel: a free block is overwritten: ") {
+    kl_option_set(kl_option_reset_delay, 50);
+    char* block = kl_malloc(300000);
+    memset(block, 1, 300000);
+    kl_free(block);
+    block[0] ^= 1;
+    CHECK(kl_keeper_start());
+    for (int i = 0; i < 1000; i++) usleep(20000);
+}
+#endif
 
 // The state word of a large block contains the key.
 static uint64_t state_of(const char* block) {

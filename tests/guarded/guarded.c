@@ -6,6 +6,9 @@
 //     guarded count PATTERN COUNT       prints how many of COUNT allocations were guarded
 //     guarded threads                   eight threads make the same error at once
 //     guarded use                       uses guarded blocks correctly in every way
+//     guarded maps                      keeps 200 blocks, and prints how many were guarded and how
+//                                       many mappings the process has more than before
+#include <fcntl.h>
 #include <keel/heap.h>
 #include <keel/keel.h>
 #include <malloc.h>
@@ -371,6 +374,25 @@ __attribute__((constructor)) static void install(void) {
     if (getenv("GUARDED_HANDLER") != NULL) signal(SIGSEGV, on_fault);
 }
 
+static unsigned mappings(void) {
+    char buffer[4096];
+    unsigned lines = 0;
+    int file = open("/proc/self/maps", O_RDONLY);
+    for (ssize_t got; (got = read(file, buffer, sizeof buffer)) > 0;)
+        for (ssize_t i = 0; i < got; i++) lines += buffer[i] == '\n';
+    close(file);
+    return lines;
+}
+static int use_mappings(void) {
+    static void* blocks[200];
+    unsigned before = mappings();
+    for (unsigned i = 0; i < 200; i++) blocks[i] = counted(malloc(101), 101);
+    unsigned after = mappings();
+    for (unsigned i = 0; i < 200; i++) free(blocks[i]);
+    printf("%u guarded, %u mappings more\n", guarded, after - before);
+    return 0;
+}
+
 int main(int count, char** arguments) {
     const char* mode = count > 1 ? arguments[1] : "";
     if (count == 4 && strcmp(mode, "bug") == 0)
@@ -383,6 +405,7 @@ int main(int count, char** arguments) {
     if (strcmp(mode, "threads") == 0) return bug_of_threads();
     if (strcmp(mode, "use") == 0) return use();
     if (strcmp(mode, "handled") == 0) return handled();
+    if (strcmp(mode, "maps") == 0) return use_mappings();
     fprintf(stderr, "see the head of guarded.c\n");
     return 2;
 }

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Runs guarded.c with KEEL_GUARD_RATE: the reports of guarded sampling, and its rate.
 
-    run.py PROGRAM
+    run.py [--protect] PROGRAM
+
+--protect: the program is linked with no_guards.c. Then only the tests run that depend on it.
 
 The number of guarded allocations must be within the bounds that a binomial distribution exceeds
 with a probability of 1e-9. Seeds are fixed, so each run of this test makes the same choices.
@@ -16,7 +18,8 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from functions import run_tests
 
-PROGRAM = sys.argv[1]
+PROTECT = sys.argv[1] == "--protect"
+PROGRAM = sys.argv[-1]
 UNLIKELY = 1e-9
 
 
@@ -224,10 +227,31 @@ def correct_programs_run():
             assert int(re.search(r'"guarded": ?(\d+)', done.stdout).group(1)) > 500, done.stdout
 
 
+# Since Linux 6.13.
+HAS_LIGHT_GUARDS = tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) >= (6, 13)
+
+
+def live_guarded_blocks_divide_mappings_only_without_light_guards():
+    for keeper in "off", "on":
+        for variables in ({}, {"GUARDED_IGNORES": "1"}) if PROTECT else ({},):
+            guarded, more = numbers(run("maps", keeper=keeper, **variables))
+            assert guarded == 200, (keeper, variables, guarded)
+            if PROTECT or not HAS_LIGHT_GUARDS:
+                assert more >= 200, (keeper, variables, more)
+            else:
+                assert more <= 20, (keeper, more)
+
+
+PROTECTED = (live_guarded_blocks_divide_mappings_only_without_light_guards, accesses_are_reported,
+             faulty_calls_are_reported, the_keeper_closes_freed_blocks, correct_programs_run)
+
+
 def main():
     tests = [value for name, value in globals().items()
              if callable(value) and value.__module__ == "__main__"
              and value.__code__.co_argcount == 0 and name != "main"]
+    if PROTECT:
+        tests = [test for test in tests if test in PROTECTED]
     sys.exit(run_tests(tests))
 
 

@@ -24,6 +24,7 @@ static struct {
     struct os_lock lock;
     atomic_word blocks; // struct guarded[BLOCKS]: slots, then mappings; 0: not prepared
     char* slots;
+    bool light; // the system marks guards (os_guards_are_light)
     struct list ready;
     struct list closed;          // slots
     struct list closing;         // freed blocks of both kinds
@@ -87,6 +88,14 @@ static void describe_slots(struct guarded* blocks, char* slots) {
     }
 }
 
+// Where the system marks guards, the slots are memory that can be accessed, with guards everywhere.
+// Then to open a slot and to close it changes no mapping. The guards come first: in a program that
+// locks its memory, the system would provide all of it with memory.
+static bool slots_guard(char* slots, size_t bytes, bool* light) {
+    *light = os_guards_are_light() && os_guard(slots, bytes);
+    return !*light || os_allow_writing(slots, bytes);
+}
+
 // If two threads prepare at once, the second one finds it done and returns its memory.
 static bool prepare(void) {
     size_t table_bytes = round_up(BLOCKS * sizeof(struct guarded), os_page_bytes());
@@ -95,11 +104,14 @@ static bool prepare(void) {
     char* slots = os_map_closed(slots_bytes + os_page_bytes(), SLICE_BYTES);
     bool possible = blocks != NULL && slots != NULL && window_for(slots) != NULL &&
                     window_for(slots + slots_bytes - 1) != NULL;
+    bool light = false;
+    possible = possible && slots_guard(slots, slots_bytes + os_page_bytes(), &light);
     os_lock_acquire(&pool.lock);
     bool first = possible && atomic_get(&pool.blocks) == 0;
     if (first) {
         describe_slots(blocks, slots);
         pool.slots = slots;
+        pool.light = light;
         atomic_set_release(&pool.blocks, (uintptr_t)blocks);
     }
     os_lock_release(&pool.lock);
@@ -113,7 +125,9 @@ static bool prepare(void) {
 // --- Slots and mappings --------------------------------------------------------------------------
 
 static bool open_slot(struct guarded* slot, bool warm) {
-    if (!os_allow_writing(slot->area, slot->area_bytes)) {
+    bool open = pool.light ? os_unguard(slot->area, slot->area_bytes)
+                           : os_allow_writing(slot->area, slot->area_bytes);
+    if (!open) {
         put(&pool.closed, slot);
         return false;
     }
@@ -194,10 +208,13 @@ static void add_closed_mapping(struct guarded* block) {
     }
 }
 
-// A block in one system page keeps its memory: then to close and to open it cost half as much.
+// A block in one system page keeps its memory, except where guards are marked: then to close and to
+// open it cost half as much.
 static void close_block(struct guarded* block) {
-    block->kept = is_slot(block) ? guarded_page_to_keep(block) : NULL;
-    if (block->kept != NULL)
+    block->kept = is_slot(block) && !pool.light ? guarded_page_to_keep(block) : NULL;
+    if (pool.light)
+        (void)os_guard(block->area, block->area_bytes);
+    else if (block->kept != NULL)
         os_forbid_access(block->area, block->area_bytes);
     else
         os_close(block->area, block->area_bytes);

@@ -5,6 +5,7 @@
 #include "allocator/heap/remote_batch.h"
 #include "allocator/heap/watch.h"
 #include "allocator/keeper/headroom.h"
+#include "allocator/page/large.h"
 #include "allocator/slices/fresh.h"
 #include "allocator/slices/jumbo.h"
 #include "allocator/slices/mapping_cache.h"
@@ -13,6 +14,7 @@
 #include "allocator/slices/run.h"
 #include "allocator/slices/window.h"
 #include "base/counters.h"
+#include "base/options.h"
 #include "os/lock.h"
 #include "os/process.h"
 #include "os/thread.h"
@@ -309,6 +311,13 @@ static bool look_after_heaps(uint32_t slept_us) {
     return worked;
 }
 
+// Secure flavour. True: some freed large blocks wait for their guards.
+static bool guard_large_blocks(void) {
+    int64_t delay_ms = option_get(OPTION_RESET_DELAY);
+    if (!KEEL_SECURE || delay_ms < 0) return false;
+    return large_quarantine_guard(os_clock_ms(), (uint64_t)delay_ms);
+}
+
 // Returns the length of the next sleep, in µs.
 static uint32_t tick(uint32_t slept_us) {
     bool busy = demand_update(slept_us);
@@ -320,10 +329,11 @@ static uint32_t tick(uint32_t slept_us) {
     busy |= mapping_cache_age(os_clock_ms(), KEEPER_UNMAP_BYTES) > 0;
     busy |= guarded_keep();
     busy |= look_after_heaps(slept_us);
+    bool guards = guard_large_blocks();
     if (prefaulted > 0 || fresh) return TICK_PREFAULT_US;
     if (busy) return TICK_US;
     bool pending = run_dirty_slices() > reserve_target() || mapping_cache_bytes() > 0 ||
-                   !watch_is_empty() || guarded_is_used();
+                   !watch_is_empty() || guarded_is_used() || guards;
     uint32_t longest = pending ? TICK_PENDING_US : TICK_MAX_US;
     if (keeper.any_realtime) longest = TICK_REALTIME_US;
     uint32_t next = slept_us < TICK_US ? TICK_US : slept_us * 2;

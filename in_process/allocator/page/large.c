@@ -4,7 +4,6 @@
 #include "allocator/slices/jumbo.h"
 #include "allocator/slices/mapping_cache.h"
 #include "allocator/slices/packed.h"
-#include "allocator/slices/quarantine.h"
 #include "allocator/slices/reserve.h"
 #include "allocator/slices/run.h"
 #include "base/bits.h"
@@ -184,13 +183,6 @@ bool large_contains(const void* address) {
            (size_t)((const char*)address - page->start) < page->bytes;
 }
 
-static uint64_t* large_state(const struct page* page) {
-    return (uint64_t*)(page->start + page->usable);
-}
-static uint64_t large_state_value(const struct page* page) {
-    return block_mask(page->start) ^ page->usable;
-}
-
 void large_seal(struct page* page, size_t size) {
     page->usable = large_good_size(size);
     large_reseal(page);
@@ -210,73 +202,6 @@ void large_verify_state(const struct page* page) {
                 (struct fault_block){.bytes = page->usable, .thread = os_thread_id()});
 }
 
-// --- Quarantine of the secure flavour ---
-
-static struct quarantine quarantine;
-
-// A block in quarantine has this value in its first and its state word. With KEEL_ZERO_ON_FREE, the
-// words between them are 0.
-static uint64_t freed_value(const struct page* page) {
-    return ~large_state_value(page);
-}
-
-static void mark_freed(const struct page* page) {
-    if (block_guard.zero != 0) memset(page->start, 0, page->usable);
-    *(uint64_t*)page->start = freed_value(page);
-    *large_state(page) = freed_value(page);
-}
-
-static bool is_as_freed(const struct page* page) {
-    const uint64_t* end = large_state(page);
-    if (*(uint64_t*)page->start != freed_value(page) || *end != freed_value(page)) return false;
-    if (block_guard.zero == 0) return true;
-    for (const uint64_t* word = (uint64_t*)page->start + 1; word < end; word++) {
-        if (*word != 0) return false;
-    }
-    return true;
-}
-
-static void leave_quarantine(struct quarantined range) {
-    if (range.start == NULL) return;
-    const struct page* page = page_of(range.start);
-    if (!is_as_freed(page))
-        panic_block(FAULT_AFTER_FREE, page->start,
-                    (struct fault_block){.bytes = page->usable, .thread = os_thread_id()});
-    *(uint64_t*)page->start = 0;
-    large_unseal(page);
-    run_release(range.start, (unsigned)(range.bytes / SLICE_BYTES));
-}
-
-static void enter_quarantine(struct page* page) {
-    struct quarantined range = {page->start, page->bytes, os_thread_id()};
-    mark_freed(page);
-    large_end(page);
-    while (atomic_get(&quarantine.bytes) + (int64_t)range.bytes > LARGE_QUARANTINE_BYTES) {
-        struct quarantined oldest = quarantine_take(&quarantine);
-        if (oldest.start == NULL) break;
-        leave_quarantine(oldest);
-    }
-    leave_quarantine(quarantine_put(&quarantine, range));
-}
-
-void large_require_not_freed(const void* address) {
-    if (!KEEL_SECURE || !address_is_possible(address)) return;
-    struct quarantined range = quarantine_find(&quarantine, address_untagged(address));
-    if (range.start == NULL) return;
-    panic_block(FAULT_DOUBLE_FREE, address,
-                (struct fault_block){.bytes = page_of(range.start)->usable,
-                                     .freed_by = range.thread,
-                                     .thread = os_thread_id()});
-}
-
-void large_quarantine_end(void) {
-    for (;;) {
-        struct quarantined oldest = quarantine_take(&quarantine);
-        if (oldest.start == NULL) return;
-        leave_quarantine(oldest);
-    }
-}
-
 void large_release(struct page* page) {
     char* start = page->start;
     uintptr_t owner = atomic_get(&page->owner);
@@ -292,7 +217,7 @@ void large_release(struct page* page) {
         large_unseal(page);
         jumbo_release(page, reserve_admits_warm());
     } else if (KEEL_SECURE && arena_of(start) == NULL) {
-        enter_quarantine(page);
+        large_quarantine_enter(page);
     } else {
         large_unseal(page);
         unsigned slices = (unsigned)(page->bytes / SLICE_BYTES);

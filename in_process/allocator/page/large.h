@@ -47,6 +47,13 @@ KEEL_INLINE size_t large_good_size(size_t size) {
     return round_up(size, KEEL_SECURE ? 16 : PACKED_UNIT);
 }
 
+KEEL_INLINE uint64_t* large_state(const struct page* page) {
+    return (uint64_t*)(page->start + page->usable);
+}
+KEEL_INLINE uint64_t large_state_value(const struct page* page) {
+    return block_mask(page->start) ^ page->usable;
+}
+
 // For the secure flavour: sets the usable size to that of a request of `size` bytes.
 void large_seal(struct page* page, size_t size);
 
@@ -68,7 +75,7 @@ KEEL_INLINE void large_verify(const struct page* page) {
 bool large_contains(const void* address);
 
 // For the secure flavour: ends the process if a freed block that begins at the address is in
-// quarantine. At most 16 steps.
+// quarantine. At most 32 steps.
 void large_require_not_freed(const void* address);
 
 // Begins a block on slices of the caller whose content is unknown.
@@ -81,6 +88,13 @@ void large_end(struct page* page);
 // in a quarantine of at most QUARANTINE_PLACES blocks and LARGE_QUARANTINE_BYTES (or one block).
 #define LARGE_QUARANTINE_BYTES ((int64_t)2 << 20)
 void large_release(struct page* page);
+
+// The quarantine (large_quarantine.c). Enters it with a live block of slices, which ends.
+void large_quarantine_enter(struct page* page);
+
+// For the keeper: puts guards over the blocks that have been in quarantine for `delay_ms`, and
+// returns their memory. True: some block is not as old yet.
+bool large_quarantine_guard(uint64_t now_ms, uint64_t delay_ms);
 
 // Releases what is in quarantine: for a process that has no other memory left.
 void large_quarantine_end(void);

@@ -2,12 +2,18 @@
 
 enum { EMPTY = 0, CHANGING = 1 };
 
-static struct quarantined place_take(struct quarantine* quarantine, unsigned at) {
+uintptr_t quarantine_at(const struct quarantine* quarantine, unsigned at) {
+    uintptr_t start = atomic_get(&quarantine->place[at].start);
+    return start == CHANGING ? EMPTY : start;
+}
+
+struct quarantined quarantine_take_at(struct quarantine* quarantine, unsigned at) {
     struct quarantined range = {NULL, 0, 0};
     atomic_word* start = &quarantine->place[at].start;
     uintptr_t seen = atomic_get(start);
     if (seen == EMPTY || seen == CHANGING || !atomic_try_word(start, &seen, CHANGING)) return range;
-    range = (struct quarantined){(char*)seen, quarantine->place[at].bytes, 0};
+    range = (struct quarantined){(char*)seen, quarantine->place[at].bytes,
+                                 quarantine->place[at].thread};
     atomic_set_release(start, EMPTY);
     (void)atomic_sub(&quarantine->bytes, (int64_t)range.bytes);
     return range;
@@ -40,6 +46,6 @@ struct quarantined quarantine_take(struct quarantine* quarantine) {
     unsigned next = atomic_get(&quarantine->next);
     struct quarantined range = {NULL, 0, 0};
     for (unsigned i = 0; i < QUARANTINE_PLACES && range.start == NULL; i++)
-        range = place_take(quarantine, (next + i) % QUARANTINE_PLACES);
+        range = quarantine_take_at(quarantine, (next + i) % QUARANTINE_PLACES);
     return range;
 }

@@ -7,6 +7,7 @@
 
 #include "base/atomic.h"
 #include <stddef.h>
+#include <stdint.h>
 
 #define QUARANTINE_PLACES 16u
 
@@ -32,6 +33,12 @@ struct quarantined quarantine_put(struct quarantine* quarantine, struct quaranti
 
 // The range that begins at the address, which stays. Start NULL: there is none.
 struct quarantined quarantine_find(struct quarantine* quarantine, const void* start);
+
+// The start of the range in this place; 0: none, or a thread changes the place.
+uintptr_t quarantine_at(const struct quarantine* quarantine, unsigned at);
+
+// Takes the range in this place. Start NULL: none, or a thread changes the place.
+struct quarantined quarantine_take_at(struct quarantine* quarantine, unsigned at);
 
 // Takes the oldest range. Start NULL: none is left.
 struct quarantined quarantine_take(struct quarantine* quarantine);

@@ -50,8 +50,8 @@ static char* metadata_map(void) {
     size_t guard = KEEL_SECURE ? os_page_bytes() : 0;
     char* whole = os_map_readable(METADATA_BYTES + 2 * guard);
     if (whole == NULL || !KEEL_SECURE) return whole;
-    os_forbid_access(whole, guard);
-    os_forbid_access(whole + guard + METADATA_BYTES, guard);
+    (void)os_guard(whole, guard);
+    (void)os_guard(whole + guard + METADATA_BYTES, guard);
     return whole + guard;
 }
 

@@ -1,0 +1,135 @@
+// The quarantine of large blocks, in the secure flavour: two stages of QUARANTINE_PLACES blocks each.
+//
+//   free --> warm: the block keeps its memory --> released: the slices serve another block
+//            |
+//            `--(the keeper, after a purge delay)--> guarded --> released
+//
+// In the first stage a write to the first or the last word is found when the block leaves. In the
+// second stage the block has guards and no memory, so each access ends the program (SIGSEGV). A
+// program that frees many blocks soon takes them out of the first stage, without a system call. A
+// thread of the program never puts a block into the second stage or takes one out.
+#include "allocator/page/large.h"
+#include "allocator/slices/quarantine.h"
+#include "allocator/slices/run.h"
+#include "os/memory.h"
+#include "os/thread.h"
+#include <string.h>
+
+static struct quarantine warm;
+static struct quarantine guarded;
+
+// A block in the first stage has this value in its first and its state word. With
+// KEEL_ZERO_ON_FREE, the words between them are 0.
+static uint64_t freed_value(const struct page* page) {
+    return ~large_state_value(page);
+}
+
+static void mark_freed(const struct page* page) {
+    if (block_guard.zero != 0) memset(page->start, 0, page->usable);
+    *(uint64_t*)page->start = freed_value(page);
+    *large_state(page) = freed_value(page);
+}
+
+static bool is_as_freed(const struct page* page) {
+    const uint64_t* end = large_state(page);
+    if (*(uint64_t*)page->start != freed_value(page) || *end != freed_value(page)) return false;
+    if (block_guard.zero == 0) return true;
+    for (const uint64_t* word = (uint64_t*)page->start + 1; word < end; word++) {
+        if (*word != 0) return false;
+    }
+    return true;
+}
+
+static void require_as_freed(const struct page* page) {
+    if (is_as_freed(page)) return;
+    panic_block(FAULT_AFTER_FREE, page->start,
+                (struct fault_block){.bytes = page->usable, .thread = os_thread_id()});
+}
+
+static void leave_warm(struct quarantined range) {
+    if (range.start == NULL) return;
+    const struct page* page = page_of(range.start);
+    require_as_freed(page);
+    *(uint64_t*)page->start = 0;
+    large_unseal(page);
+    run_release(range.start, (unsigned)(range.bytes / SLICE_BYTES));
+}
+
+void large_quarantine_enter(struct page* page) {
+    struct quarantined range = {page->start, page->bytes, os_thread_id()};
+    mark_freed(page);
+    large_end(page);
+    while (atomic_get(&warm.bytes) + (int64_t)range.bytes > LARGE_QUARANTINE_BYTES) {
+        struct quarantined oldest = quarantine_take(&warm);
+        if (oldest.start == NULL) break;
+        leave_warm(oldest);
+    }
+    leave_warm(quarantine_put(&warm, range));
+}
+
+void large_require_not_freed(const void* address) {
+    if (!KEEL_SECURE || !address_is_possible(address)) return;
+    const void* start = address_untagged(address);
+    struct quarantined range = quarantine_find(&warm, start);
+    if (range.start == NULL) range = quarantine_find(&guarded, start);
+    if (range.start == NULL) return;
+    panic_block(FAULT_DOUBLE_FREE, address,
+                (struct fault_block){.bytes = page_of(range.start)->usable,
+                                     .freed_by = range.thread,
+                                     .thread = os_thread_id()});
+}
+
+// --- The second stage ----------------------------------------------------------------------------
+
+// If the system refuses, the memory stays inaccessible and its slices stay taken.
+static void leave_guarded(struct quarantined range) {
+    if (range.start == NULL || !os_unguard(range.start, range.bytes)) return;
+    run_release_empty(range.start, (unsigned)(range.bytes / SLICE_BYTES));
+}
+
+static void enter_guarded(struct quarantined range) {
+    require_as_freed(page_of(range.start));
+    (void)os_guard(range.start, range.bytes);
+    leave_guarded(quarantine_put(&guarded, range));
+}
+
+// Guards would divide the huge page of a unit of 2 MiB.
+static bool may_have_guards(uintptr_t start) {
+    return !run_splits_unit((struct free_run){(char*)start, 1});
+}
+
+bool large_quarantine_guard(uint64_t now_ms, uint64_t delay_ms) {
+    static struct {
+        uintptr_t start; // what was in the place at the last look
+        uint64_t since_ms;
+    } seen[QUARANTINE_PLACES]; // of the keeper
+    bool waits = false;
+    for (unsigned at = 0; KEEL_SECURE && at < QUARANTINE_PLACES; at++) {
+        uintptr_t start = quarantine_at(&warm, at);
+        if (start != seen[at].start) {
+            seen[at].start = start;
+            seen[at].since_ms = now_ms;
+        }
+        if (start == 0 || !may_have_guards(start)) continue;
+        if (now_ms - seen[at].since_ms < delay_ms) {
+            waits = true;
+            continue;
+        }
+        struct quarantined range = quarantine_take_at(&warm, at);
+        if (range.start != NULL) enter_guarded(range);
+    }
+    return waits;
+}
+
+void large_quarantine_end(void) {
+    for (;;) {
+        struct quarantined oldest = quarantine_take(&warm);
+        if (oldest.start == NULL) break;
+        leave_warm(oldest);
+    }
+    for (;;) {
+        struct quarantined oldest = quarantine_take(&guarded);
+        if (oldest.start == NULL) break;
+        leave_guarded(oldest);
+    }
+}

@@ -1,0 +1,92 @@
+// Guards. Linux 6.13 marks pages of a mapping as inaccessible (MADV_GUARD_INSTALL); the mapping
+// stays one. Elsewhere mprotect makes them inaccessible, which divides it.
+#include "base/atomic.h"
+#include "base/counters.h"
+#include "os/memory.h"
+#include "os/thread.h"
+#include <errno.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+
+// Older headers lack the names.
+enum { GUARD_INSTALL = 102, GUARD_REMOVE = 103 };
+
+enum { GUARDS_UNKNOWN, GUARDS_LIGHT, GUARDS_PROTECT };
+static atomic_state kind;     // what this system has
+static atomic_state is_mixed; // it has the first kind, but has refused it for some range
+
+static void count_call(void) {
+    count_event(EVENT_MAP, 1);
+    if (!os_thread_is_own) count_event(EVENT_INLINE_CALLS, 1);
+}
+
+static bool advise(void* start, size_t bytes, int advice) {
+    count_call();
+    return madvise(start, bytes, advice) == 0;
+}
+
+// Some emulators accept each advice and do nothing. So a page is guarded and the system asked to
+// write to it, which must fail.
+static bool guards_work(void) {
+    size_t bytes = os_page_bytes();
+    char* probe = os_map(bytes, bytes);
+    if (probe == NULL) return false;
+    bool work = advise(probe, bytes, GUARD_INSTALL) && getrandom(probe, 1, GRND_NONBLOCK) == -1 &&
+                errno == EFAULT;
+    os_unmap(probe, bytes);
+    return work;
+}
+
+bool os_guards_are_light(void) {
+    uint32_t known = atomic_get(&kind);
+    if (known == GUARDS_UNKNOWN) { // every thread finds the same
+        int saved = errno;
+        known = guards_work() ? GUARDS_LIGHT : GUARDS_PROTECT;
+        errno = saved;
+        atomic_set(&kind, known);
+    }
+    return known == GUARDS_LIGHT;
+}
+
+bool os_guard(void* start, size_t bytes) {
+    int saved = errno;
+    bool light = os_guards_are_light() && advise(start, bytes, GUARD_INSTALL);
+    if (!light) {
+        if (os_guards_are_light()) atomic_set(&is_mixed, 1);
+        (void)os_discard(start, bytes);
+        os_forbid_access(start, bytes);
+    }
+    errno = saved;
+    return light;
+}
+
+bool os_unguard(void* start, size_t bytes) {
+    int saved = errno;
+    bool light = os_guards_are_light();
+    bool open = !light || advise(start, bytes, GUARD_REMOVE);
+    if (!light || atomic_get(&is_mixed) != 0) open &= os_allow_writing(start, bytes);
+    errno = saved;
+    return open;
+}
+
+void* os_map_guarded(size_t bytes) {
+    size_t guard = os_page_bytes();
+    if (os_guards_are_light()) {
+        char* whole = os_map(bytes + 2 * guard, guard);
+        if (whole == NULL) return NULL;
+        (void)os_guard(whole, guard);
+        (void)os_guard(whole + guard + bytes, guard);
+        return whole + guard;
+    }
+    char* whole = os_map_closed(bytes + 2 * guard, guard);
+    if (whole == NULL) return NULL;
+    if (os_allow_writing(whole + guard, bytes)) return whole + guard;
+    os_unmap(whole, bytes + 2 * guard);
+    return NULL;
+}
+
+void os_unmap_guarded(void* start, size_t bytes) {
+    size_t guard = os_page_bytes();
+    os_unmap((char*)start - guard, bytes + 2 * guard);
+}
