@@ -1,6 +1,6 @@
 // A system without MADV_GUARD_INSTALL, for the program that links this file: libkeel's calls come
-// here. With GUARDED_IGNORES=1, a system that accepts the advice and does nothing, as some emulators
-// do.
+// here. With GUARDED_IGNORES=1, a system that accepts the advice and does nothing, as some
+// emulators do.
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-// The quarantine of large blocks, in the secure flavour: two stages of QUARANTINE_PLACES blocks each.
+// Secure flavour: the quarantine of large blocks, two stages of QUARANTINE_PLACES blocks each.
 //
 //   free --> warm: the block keeps its memory --> released: the slices serve another block
 //            |
