@@ -59,7 +59,7 @@ GUARDED = ("guarded", (["guarded-blocks"],
 
 # Fastest first: (name, (targets, commands)). {build} is the folder of the build.
 QUICK = [
-    ("unit", unit(["modules", "scale", "slow_paths", "growth", "threads", "forked",
+    ("unit", unit(["modules", "packed", "scale", "slow_paths", "growth", "threads", "forked",
                    "keeper"])),
     ("work bounds", (["allocator_modules_counted"],
                      [("", "{build}/tests/unit/allocator/allocator_modules_counted")])),

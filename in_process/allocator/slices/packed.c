@@ -145,7 +145,6 @@ static unsigned free_from(struct window* window, size_t slice, unsigned most) {
         uint64_t taken = ~atomic_get(&window->superblocks[slice / SUPERBLOCK_SLICES].free) >> first;
         unsigned here = SUPERBLOCK_SLICES - first;
         unsigned free = taken == 0 ? here : bit_lowest(taken);
-        if (free > here) free = here; // zeros were shifted in
         count += free;
         if (free < here) break;
         slice += here;

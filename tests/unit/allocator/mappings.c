@@ -3,6 +3,7 @@
 #include "allocator/slices/fresh.h"
 #include "allocator/slices/jumbo.h"
 #include "allocator/slices/mapping_cache.h"
+#include "allocator/slices/reserve.h"
 #include "base/options.h"
 #include "check.h"
 #include "keel/keel.h"
@@ -86,11 +87,48 @@ static void test_ended_does_not_wait(void) {
     mapping_cache_clear();
 }
 
+// Of the cached mappings that are large enough, a block takes the smallest.
+static void test_smallest_fits(void) {
+    enum { BLOCKS = 8 };
+    char* blocks[BLOCKS];
+    char* large = filled(20 * MIB);
+    unsigned count = 0;
+    char* small;
+    do { // neighbours would be joined
+        CHECK(count < BLOCKS);
+        small = blocks[count++] = filled(6 * MIB);
+    } while (small + 6 * MIB == large || large + 20 * MIB == small);
+    kl_free(small);
+    kl_free(large);
+    CHECK(mapping_cache_bytes() >= 26 * MIB);
+    char* block = kl_malloc(5 * MIB);
+    CHECK(block == small);
+    kl_free(block);
+    while (--count > 0) kl_free(blocks[count - 1]);
+    mapping_cache_clear();
+}
+
+// Where the control group has no room for it, a freed mapping does not stay, unless little is warm.
+static void test_full_group_keeps_no_mapping(void) {
+    char* first = filled(8 * MIB);
+    char* second = filled(8 * MIB);
+    kl_free(first);
+    size_t cached = mapping_cache_bytes();
+    CHECK(cached >= 8 * MIB);
+    reserve_set_cap(reserve_held_slices() - 1);
+    kl_free(second);
+    CHECK(mapping_cache_bytes() <= cached);
+    reserve_set_cap(SIZE_MAX);
+    mapping_cache_clear();
+}
+
 int main(void) {
     option_set(OPTION_KEEPER, KEEPER_NEVER);
     option_set(OPTION_RESET_DELAY, 600000); // nothing gets too old
     test_ended_does_not_wait();
     test_shrunk_is_warm();
+    test_smallest_fits();
+    test_full_group_keeps_no_mapping();
     test_small_mapping_stays();
     test_large_mapping_grows();
     check_work_bounds();

@@ -34,6 +34,12 @@ static void test_bit_runs(void) {
 static void test_page_slices(void) {
     for (unsigned c = 0; c < CLASS_COUNT; c++)
         CHECK(page_slices(c) == (size_class_bytes[c] <= 8192 ? 1 : 4));
+    for (unsigned c = 0; c < CLASS_COUNT; c++) {
+        if (size_class_bytes[c] <= 8192) continue;
+        size_t bytes = page_slices_tight(c) * SLICE_BYTES;
+        CHECK(bytes >= 4 * SLICE_BYTES && SUPERBLOCK_BYTES % bytes == 0);
+        CHECK(bytes % size_class_bytes[c] <= bytes / 64);
+    }
 }
 
 static void test_text(void) {
@@ -166,6 +172,46 @@ static void test_collect(void) {
     free(blocks);
 }
 
+// What a run leaves at both sides of an aligned one is free again, to the slice.
+static void test_aligned_runs_leave_nothing(void) {
+    for (unsigned shift = 1; shift <= 8; shift++) {
+        size_t live = run_live_slices();
+        struct run before = run_allocate(shift);
+        struct run aligned = run_allocate_aligned(3, 4);
+        CHECK(before.start != NULL && aligned.start != NULL);
+        CHECK(run_live_slices() == live + shift + 3 && run_check());
+        run_release(before.start, shift);
+        run_release(aligned.start, 3);
+        CHECK(run_live_slices() == live);
+    }
+}
+
+// A large block that shrinks by one slice releases it. One that shrinks to a small size leaves its
+// slices.
+static void test_shrinking(void) {
+    char* block = kl_malloc(8 * SLICE_BYTES);
+    size_t live = run_live_slices();
+    CHECK(kl_realloc(block, 7 * SLICE_BYTES) == block);
+    CHECK(run_live_slices() == live - 1 && run_check());
+    kl_free(block);
+    block = kl_realloc(kl_malloc(200000), 60000);
+    CHECK(block != NULL && kl_usable_size(block) < SLICE_BYTES);
+    kl_free(block);
+}
+
+// A page of which all blocks are carved and used has no free one.
+static void test_full_page(void) {
+    char* blocks[64];
+    unsigned count = 1;
+    blocks[0] = kl_malloc(8192);
+    const struct page* page = page_of(blocks[0]);
+    CHECK(page_has_free(page)); // one system page is carved at a time
+    do blocks[count] = kl_malloc(8192);
+    while (page_of(blocks[count++]) == page && count < 64);
+    CHECK(count < 64 && page_use(page)->carved == page->capacity && !page_has_free(page));
+    while (count > 0) kl_free(blocks[--count]);
+}
+
 int main(void) {
     option_set(OPTION_KEEPER, KEEPER_NEVER); // run_check wants a world at rest
     CHECK(size_class_check());
@@ -174,12 +220,15 @@ int main(void) {
     test_page_slices();
     test_text();
     test_runs();
+    test_aligned_runs_leave_nothing();
     test_runs_that_grow();
     test_runs_that_cannot_grow();
     test_sizes();
     test_alignment();
     test_refusals();
     test_collect();
+    test_shrinking();
+    test_full_page();
     check_work_bounds();
     return 0;
 }
