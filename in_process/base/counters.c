@@ -23,6 +23,7 @@ const char* event_name(enum event event) {
         [EVENT_POPULATED_SLICES] = "populated_slices",
         [EVENT_POPULATE_REFUSED] = "populates_refused",
         [EVENT_RESERVE_MISS] = "reserve_misses",
+        [EVENT_UNITS] = "units_populated",
         [EVENT_RELIEVED_PAGES] = "relieved_pages",
         [EVENT_EMPTIED_PAGES] = "emptied_pages",
         [EVENT_RUN_ALLOCATED] = "runs_allocated",

@@ -21,6 +21,7 @@ enum event {
     EVENT_POPULATED_SLICES, // slices whose memory was asked for ahead of use
     EVENT_POPULATE_REFUSED, // runs of slices that the system did not populate, or not completely
     EVENT_RESERVE_MISS,     // pages begun on memory that had not been touched
+    EVENT_UNITS,            // units of 2 MiB that threads of the program populated
     EVENT_RELIEVED_PAGES,   // pages that the keeper released for a thread that sleeps
     EVENT_EMPTIED_PAGES,    // pages that the keeper emptied in the queue of such a thread
     EVENT_RUN_ALLOCATED,    // runs of slices taken from the arena

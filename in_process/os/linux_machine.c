@@ -195,3 +195,11 @@ uint64_t os_memory_headroom(void) {
     errno = saved;
     return least;
 }
+
+bool os_machine_has_huge_pages(void) {
+    char content[128];
+    int saved = errno;
+    bool known = file_read("/sys/kernel/mm/transparent_hugepage/enabled", content, sizeof content);
+    errno = saved;
+    return known && strstr(content, "[never]") == NULL;
+}

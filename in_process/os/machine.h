@@ -2,6 +2,7 @@
 #ifndef KEEL_OS_MACHINE_H
 #define KEEL_OS_MACHINE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct os_machine {
@@ -23,5 +24,8 @@ uint64_t os_address_space_limit(void);
 // limit (version 2: memory.max or memory.high; version 1: memory.limit_in_bytes). Unused file pages
 // count as free. UINT64_MAX: no limit is known. A few dozen system calls, no allocation.
 uint64_t os_memory_headroom(void);
+
+// True if the system gives huge pages to memory for which they are requested. Reads a file.
+bool os_machine_has_huge_pages(void);
 
 #endif

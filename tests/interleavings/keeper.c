@@ -14,6 +14,7 @@
 #include "allocator/slices/reserve.h"
 #include "allocator/slices/run.h"
 #include "explore.h"
+#include "os/machine.h"
 #include "os/process.h"
 #include "os/thread.h"
 #include <linux/futex.h>
@@ -65,6 +66,12 @@ size_t reserve_held_slices(void) {
 }
 bool reserve_cap_admits(size_t slices) {
     (void)slices;
+    return true;
+}
+void reserve_set_huge(bool available) {
+    (void)available;
+}
+bool os_machine_has_huge_pages(void) {
     return true;
 }
 bool headroom_admits(size_t bytes) {

@@ -204,6 +204,12 @@ static struct run run_for_page(struct heap* heap, unsigned size_class, unsigned*
     return run_for(heap, *slices, worth_warm);
 }
 
+// The page will be filled, and there was no warm memory for it.
+static void miss(struct heap* heap, unsigned slices) {
+    count_event(EVENT_RESERVE_MISS, 1);
+    if (heap->arena == NULL && !heap_is_realtime(heap)) reserve_missed(slices);
+}
+
 struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_slices) {
     unsigned slices = page_slices(size_class);
     KEEL_ASSERT(class_partition(size_class) == partition_now());
@@ -212,16 +218,21 @@ struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_
     heap->draws++;
     bool shared = class_partition(size_class) == 0; // kept slices are of partition 0
     char* start = slices == 1 && shared ? own_slice_take(heap) : NULL;
-    unsigned fresh = 0;
+    unsigned zero = 0;
+    bool cold = false;
     *from_slices = start == NULL;
     if (start == NULL) {
         struct run run = run_for_page(heap, size_class, &slices, worth_warm);
         if (run.start == NULL) return NULL;
-        if (!run.warm && worth_warm) count_event(EVENT_RESERVE_MISS, 1);
-        fresh = (run.zero ? PAGE_ZERO : 0u) | (run.warm ? PAGE_WARM : cold_flags(heap, size_class));
+        if (!run.warm && worth_warm) miss(heap, slices);
+        zero = run.zero ? PAGE_ZERO : 0u;
+        cold = !run.warm;
         start = run.start;
     }
-    struct page* page = page_begin(start, slices, size_class, (uintptr_t)heap, fresh);
+    unsigned resident = cold ? 0 : page_resident(start, slices);
+    cold |= resident < slices * SLICE_BYTES / SYSTEM_PAGE;
+    unsigned fresh = zero | (cold ? cold_flags(heap, size_class) : PAGE_WARM);
+    struct page* page = page_begin(start, slices, size_class, (uintptr_t)heap, fresh, resident);
     make_current(heap, size_class, page);
     atomic_bump(&heap->counts[HEAP_PAGES_BEGUN], 1);
     return page;

@@ -16,6 +16,7 @@
 #include "base/counters.h"
 #include "base/options.h"
 #include "os/lock.h"
+#include "os/machine.h"
 #include "os/process.h"
 #include "os/thread.h"
 
@@ -46,7 +47,6 @@
 #define IDLE_REFILLS 3u         // that an idle thread may make
 #define IDLE_REFILLS_BEHIND 16u // the same for a thread whose remote queue is not empty
 #define CAP_GUESS_SLICES 256u   // 16 MiB
-#define HUGE_FROM_SLICES 96u    // 6 MiB live: from here on units of 2 MiB are populated
 
 enum { STATE_OFF, STATE_RUNNING, STATE_REFUSED }; // after a refusal, no further attempt
 // Up to TICK_US, TICK_PENDING_US, more. A deaf sleep is not ended by a short reserve, because the
@@ -101,7 +101,7 @@ void keeper_allow(void) {
 // many warm slices as the target says, if they are at most an eighth of the live memory and 2 MiB.
 static bool misses_matter(size_t warm) {
     size_t live = run_live_slices();
-    return live >= HUGE_FROM_SLICES && warm <= live / 8 + HUGE_SLICES &&
+    return live >= RESERVE_HUGE_FROM && warm <= live / 8 + HUGE_SLICES &&
            run_narrow_missed() != atomic_get(&missed_seen);
 }
 
@@ -116,7 +116,7 @@ static bool reserve_is_short(void) {
 static bool reserve_is_urgent(void) {
     size_t warm = run_dirty_slices();
     size_t target = reserve_target();
-    bool huge = run_live_slices() >= HUGE_FROM_SLICES;
+    bool huge = run_live_slices() >= RESERVE_HUGE_FROM;
     return warm < (huge ? target : target / 2) || misses_matter(warm);
 }
 
@@ -140,7 +140,7 @@ static size_t reserve_for(uint64_t peak_demand) {
     size_t reserve = 2 * peak_demand;
     // With the rest of a unit of 2 MiB, at most an eighth of the live memory and 2 MiB.
     size_t live = run_live_slices();
-    size_t share = live >= HUGE_FROM_SLICES ? live / 16 + HUGE_FROM_SLICES / 16 : live * 6 / 100;
+    size_t share = live >= RESERVE_HUGE_FROM ? live / 16 + RESERVE_HUGE_FROM / 16 : live * 6 / 100;
     if (reserve > share) reserve = share;
     if (reserve > KEEPER_RESERVE_MAX) reserve = KEEPER_RESERVE_MAX;
     if (reserve < KEEPER_RESERVE_MIN) reserve = KEEPER_RESERVE_MIN;
@@ -170,7 +170,7 @@ static bool demand_update(uint32_t slept_us) {
 
 // Populates a unit of 2 MiB if so much is live that a surplus of that size does not matter.
 static size_t populate_admitted(size_t missing) {
-    bool huge = run_live_slices() >= HUGE_FROM_SLICES;
+    bool huge = run_live_slices() >= RESERVE_HUGE_FROM;
     huge &= reserve_cap_admits(HUGE_SLICES);
     if (huge && headroom_admits(HUGE_SLICES * SLICE_BYTES)) {
         size_t done = reserve_populate_huge();
@@ -212,7 +212,7 @@ static bool discard_surplus(void) {
     bool worked = false;
     size_t due = reserve_surplus();
     // The surplus that comes from a unit of 2 MiB stays: it would soon be populated again.
-    if (due <= HUGE_SLICES && run_live_slices() >= HUGE_FROM_SLICES) return false;
+    if (due <= HUGE_SLICES && run_live_slices() >= RESERVE_HUGE_FROM) return false;
     for (unsigned step = 0; step < STEPS_MAX && due > 0; step++) {
         size_t done = reserve_discard(due < DISCARD_SLICES ? (unsigned)due : DISCARD_SLICES);
         reserve_surplus_done(done > 0 ? done : due);
@@ -367,7 +367,14 @@ static bool is_orphan(void) {
     return atomic_get(&is_confined) != 0 && os_confined_is_orphan();
 }
 
+// All files that a confined keeper reads.
+static void read_machine_once(void) {
+    headroom_begin_once();
+    reserve_set_huge(os_machine_has_huge_pages());
+}
+
 static void keeper_main(void) {
+    if (atomic_get(&is_confined) == 0) reserve_set_huge(os_machine_has_huge_pages());
     uint32_t slept_us = TICK_US;
     // Until now no thread has listed what only the keeper does.
     for (struct heap* heap = heap_first(); heap != NULL; heap = heap->next_all) heap_watch(heap);
@@ -412,7 +419,7 @@ void keeper_thread_idle(void) {
 
 // With `confined`, the thread is one that the C library does not know. False: the system refuses.
 static bool thread_start(bool confined) {
-    static struct os_confined work = {headroom_begin_once, keeper_main, keeper_end};
+    static struct os_confined work = {read_machine_once, keeper_main, keeper_end};
     if (confined) return os_confined_start(&work);
     headroom_begin();
     return os_thread_start(keeper_main);

@@ -3,6 +3,9 @@
 #include "base/counters.h"
 #include "base/panic.h"
 
+// Of larger blocks the program is the first to touch most system pages, and it may not touch all.
+#define AHEAD_BYTES_MAX ((size_t)16 << 10)
+
 // Random bits for the order of blocks. The generator is not one for secrets, but its seed is one.
 static uint32_t order_bits(void) {
     static KEEL_TLS uint64_t state;
@@ -34,8 +37,50 @@ static const uint8_t* random_order(unsigned count, uint8_t* buffer) {
     return buffer;
 }
 
+// --- Residence -----------------------------------------------------------------------------------
+
+#define SLICE_PAGES ((unsigned)(SLICE_BYTES / SYSTEM_PAGE))
+
+unsigned page_resident(const char* start, unsigned slices) {
+    const struct page* page = page_of(start);
+    unsigned resident = 0;
+    for (unsigned i = 0; i < slices; i++) {
+        unsigned absent = page_use(page + i)->absent;
+        resident += SLICE_PAGES - absent;
+        if (absent != 0) break;
+    }
+    return resident;
+}
+
+// Blocks are carved in the order of their addresses.
+static unsigned resident_now(const struct page* page) {
+    const struct page_use* use = page_use(page);
+    size_t carved = (size_t)use->carved * page->block_bytes;
+    unsigned touched = (unsigned)((carved + SYSTEM_PAGE - 1) / SYSTEM_PAGE);
+    if ((use->fresh & PAGE_COLD) == 0) return (unsigned)(page->bytes / SYSTEM_PAGE);
+    return touched > use->resident ? touched : use->resident;
+}
+
+static void note_absent(struct page* page) {
+    unsigned resident = resident_now(page);
+    for (unsigned i = 0; i < page->bytes / SLICE_BYTES; i++) {
+        unsigned here = resident < SLICE_PAGES ? resident : SLICE_PAGES;
+        page_use(page + i)->absent = (uint8_t)(SLICE_PAGES - here);
+        resident -= here;
+    }
+}
+
+KEEL_UNRACED_UPDATE void page_reset(struct page* page, bool discarded) {
+    struct page_use* use = page_use(page);
+    use->resident = (uint16_t)(discarded ? 0 : resident_now(page));
+    use->fresh = discarded ? PAGE_ZERO | PAGE_COLD : use->fresh & PAGE_COLD;
+    page_unlink_all(use);
+    use->used = 0;
+    use->carved = 0;
+}
+
 struct page* page_begin(char* start, unsigned slices, unsigned size_class, uintptr_t owner,
-                        unsigned fresh) {
+                        unsigned fresh, unsigned resident) {
     struct page* page = page_of(start);
     block_guard_prepare();
     KEEL_REQUIRE(atomic_get(&page->owner) == 0, start);
@@ -53,6 +98,7 @@ struct page* page_begin(char* start, unsigned slices, unsigned size_class, uintp
     use->carved = 0;
     atomic_set(&use->list, PAGE_UNLISTED);
     use->fresh = (uint8_t)fresh;
+    use->resident = (uint16_t)resident;
     use->prev = NULL;
     atomic_set_release(&page->owner, owner);
     for (unsigned i = 1; i < slices; i++) {
@@ -120,6 +166,7 @@ static void page_erase_free(struct page* page) {
 void page_end(struct page* page) {
     KEEL_ASSERT(page_check(page));
     if (KEEL_SECURE) page_erase_free(page);
+    note_absent(page);
     unsigned slices = (unsigned)(page->bytes / SLICE_BYTES);
     for (unsigned i = 0; i < slices; i++) atomic_set_release(&page[i].owner, 0);
 }
@@ -132,20 +179,25 @@ void page_forget_blocks(struct page* page) {
     use->used = use->carved = 0;
 }
 
-// Carving is about to write to a system page that may not be resident. Blocks larger than a system
-// page are not prefaulted, because the program is the first to touch most of their system pages.
+// Carving is about to write to a system page that may not be resident. True: now it is. A page that
+// will be filled and is cold though there is a keeper shows that the keeper is behind: then this
+// thread populates, with one call for several system pages, as without a keeper.
+static bool carve_ahead(const struct page* page, unsigned fresh, unsigned index) {
+    bool fills = (fresh & PAGE_FILLS) != 0;
+    unsigned pages = (unsigned)(page->bytes / SYSTEM_PAGE);
+    if (page->block_bytes > (fills ? AHEAD_BYTES_MAX : SYSTEM_PAGE)) return false;
+    if (fills || !reserve_has_keeper())
+        return (fresh & PAGE_AHEAD) != 0 &&
+               prefault_now(page->start, index, pages, page_use(page)->resident, fills);
+    bool late = (fresh & PAGE_AHEAD) != 0 && prefault_late(page->start, index, pages);
+    prefault_request(page->start, index, pages);
+    return late;
+}
+
 static void carve_cold(const struct page* page, const char* first) {
-    if (page->block_bytes <= SYSTEM_PAGE) {
-        unsigned fresh = page_use(page)->fresh;
-        unsigned index = (unsigned)((size_t)(first - page->start) / SYSTEM_PAGE);
-        unsigned pages = (unsigned)(page->bytes / SYSTEM_PAGE);
-        if (reserve_has_keeper())
-            prefault_request(page->start, index, pages);
-        else if ((fresh & PAGE_AHEAD) != 0 &&
-                 prefault_now(page->start, index, pages, (fresh & PAGE_FILLS) != 0))
-            return;
-    }
-    count_event(EVENT_INLINE_FAULTS, 1);
+    unsigned index = (unsigned)((size_t)(first - page->start) / SYSTEM_PAGE);
+    if (index < page_use(page)->resident) return;
+    if (!carve_ahead(page, page_use(page)->fresh, index)) count_event(EVENT_INLINE_FAULTS, 1);
 }
 
 // Links `count` adjacent blocks in the order of their addresses.

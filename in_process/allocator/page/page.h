@@ -22,7 +22,7 @@
 // State of the memory after the carved blocks: a set of flags.
 enum page_fresh {
     PAGE_ZERO = 1,  // it is zero
-    PAGE_COLD = 2,  // it may not be resident: the first touch of a system page is a page fault
+    PAGE_COLD = 2,  // behind `resident` it may not be: a system page's first touch is a page fault
     PAGE_AHEAD = 4, // without a keeper, carving populates system pages ahead (prefault.h)
     PAGE_FILLS = 8, // likewise, and the heap has filled a page of this class
     PAGE_WARM = 16, // all of it is resident
@@ -66,10 +66,18 @@ static inline unsigned page_slices_tight(unsigned size_class) {
     return slices;
 }
 
+// System pages at the start of a free run that are resident, as far as is known. All of them: the
+// last pages there were carved to their ends, or a large block was there.
+unsigned page_resident(const char* start, unsigned slices);
+
 // Makes `slices` slices at `start` a page of this class with no block carved. `owner` is the heap's
-// address, `fresh` a set of enum page_fresh.
+// address, `fresh` a set of enum page_fresh, `resident` the number of system pages at its start
+// that are resident.
 struct page* page_begin(char* start, unsigned slices, unsigned size_class, uintptr_t owner,
-                        unsigned fresh);
+                        unsigned fresh, unsigned resident);
+
+// No block of the page is carved any more. `discarded`: its memory has gone back to the system.
+void page_reset(struct page* page, bool discarded);
 
 // Ends the page. No block of it may be live. The caller then owns its slices. In the secure flavour
 // linear in the blocks, at most 4,096 of 16 bytes, and verifies that they are free.

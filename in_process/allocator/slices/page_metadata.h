@@ -62,8 +62,8 @@ _Static_assert(sizeof(struct page) == KEEL_CACHE_LINE, "no line with that of ano
 // The owner's half of a page of small blocks. Only the thread that holds the owning heap writes it
 // (exception: heap/relief.h). Invariant: used + length(local_free) == carved <= capacity.
 //
-//   0      8            16     20       22     23      24     32     40       64
-//   | next | local_free | used | carved | list | fresh | prev | tail | unused |
+//   0      8            16     20       22     23      24     32     40         42       43
+//   | next | local_free | used | carved | list | fresh | prev | tail | resident | absent | unused |
 struct page_use {
     KEEL_ALIGNED(KEEL_CACHE_LINE) struct page* next;
     struct block* local_free; // free blocks, without those in the heap's bin (page_first_free)
@@ -73,7 +73,11 @@ struct page_use {
     uint8_t fresh;     // enum page_fresh: state of the memory behind the carved blocks
     struct page* prev;
     struct block**
-        tail; // secure flavour: the last link of local_free, or local_free if it is empty
+        tail;          // secure flavour: the last link of local_free, or local_free if it is empty
+    uint16_t resident; // system pages, from the page's start on, that are resident if PAGE_COLD
+    // Of each slice, not of the page: system pages at its end that the last page there left cold. A
+    // hint, for a free slice that counts as one that occupies memory.
+    uint8_t absent;
 };
 _Static_assert(sizeof(struct page_use) == sizeof(struct page), "one index, three arrays");
 

@@ -14,13 +14,17 @@ static unsigned distance_at(unsigned index) {
     return distance < PREFAULT_DISTANCE_MAX ? distance : PREFAULT_DISTANCE_MAX;
 }
 
+static atomic_word* request_of(const char* start) {
+    return &requests[(uintptr_t)start / SLICE_BYTES % ENTRIES];
+}
+
 void prefault_request(char* start, unsigned index, unsigned pages) {
     unsigned from = index == 0 ? 1 : index + distance_at(index - 1);
     unsigned end = index + 1 + distance_at(index);
     if (end > pages) end = pages;
     if (from >= end) return;
     uintptr_t first = (uintptr_t)start + from * SYSTEM_PAGE;
-    atomic_word* request = &requests[(uintptr_t)start / SLICE_BYTES % ENTRIES];
+    atomic_word* request = request_of(start);
     uintptr_t before = atomic_get(request);
     uintptr_t before_pages = before & PAGES_MASK;
     uintptr_t entry = first | (end - from);
@@ -29,17 +33,32 @@ void prefault_request(char* start, unsigned index, unsigned pages) {
     atomic_set(request, entry);
 }
 
+bool prefault_late(char* start, unsigned index, unsigned pages) {
+    atomic_word* request = request_of(start);
+    uintptr_t entry = atomic_get(request);
+    uintptr_t at = (uintptr_t)start + index * SYSTEM_PAGE;
+    uintptr_t end = (entry & ~PAGES_MASK) + (entry & PAGES_MASK) * SYSTEM_PAGE;
+    if (at < (entry & ~PAGES_MASK) || at >= end) return false;
+    if (!atomic_try_word(request, &entry, 0)) return false;
+    size_t count = (end - at) / SYSTEM_PAGE;
+    if (count < index) count = index < PREFAULT_NOW_MAX ? index : PREFAULT_NOW_MAX;
+    if (count > pages - index) count = pages - index;
+    return os_populate((void*)at, count * SYSTEM_PAGE);
+}
+
 // How many system pages to populate at `index`. 0: an earlier call has populated it.
-static unsigned pages_at(unsigned index, bool fills) {
-    if (fills || index >= PREFAULT_NOW_MAX)
-        return index % PREFAULT_NOW_MAX == 0 ? PREFAULT_NOW_MAX : 0;
+static unsigned pages_at(unsigned index, unsigned first, bool fills) {
+    if (fills || index >= PREFAULT_NOW_MAX) {
+        unsigned in_group = index % PREFAULT_NOW_MAX;
+        return in_group == 0 || index == first ? PREFAULT_NOW_MAX - in_group : 0;
+    }
     return (index & (index - 1)) == 0 ? index : 0;
 }
 
-bool prefault_now(char* start, unsigned index, unsigned pages, bool fills) {
+bool prefault_now(char* start, unsigned index, unsigned pages, unsigned first, bool fills) {
     static atomic_state refused; // the system cannot populate: before Linux 5.14
     if (atomic_get(&refused) != 0 || (!fills && index < 2)) return false;
-    unsigned count = pages_at(index, fills);
+    unsigned count = pages_at(index, first, fills);
     if (count == 0) return true;
     if (count > pages - index) count = pages - index;
     if (os_populate(start + index * SYSTEM_PAGE, count * SYSTEM_PAGE)) return true;

@@ -14,6 +14,7 @@
 
 #define SLACK_SLICES ((size_t)512) // 32 MiB
 #define IDLE_SLICES ((size_t)8)    // 512 KiB
+#define KEPT_SLICES ((size_t)256)  // 16 MiB below a control group's limit are the program's
 #define STEP_UNMAP_BYTES ((size_t)1 << 20)
 #define STEP_CAP_BYTES ((size_t)16 << 20)
 #define STEP_LARGE_CALLS 32u // 80 MiB in runs of 4 MiB take 20
@@ -26,7 +27,9 @@ static atomic_bits surplus;       // slices still to be discarded
 static atomic_bits target;        // the target: slices that are never surplus
 static atomic_state kept;
 static atomic_state preferred;
-static atomic_bits cap; // 0: none
+static atomic_bits cap;    // 0: none
+static atomic_state huge;  // units of 2 MiB can be huge pages
+static atomic_bits missed; // slices, since the last unit was populated
 
 void reserve_set_keeper(bool by_keeper) {
     atomic_set(&kept, by_keeper);
@@ -172,7 +175,7 @@ static size_t populate(struct free_run run) {
     for (unsigned i = 0; i < run.slices; i++) {
         struct page* page = page_of(run.start + i * SLICE_BYTES);
         page->start = NULL;
-        page_use(page)->next = NULL;
+        page_use(page)->absent = 0;
     }
     run_return(run, RUN_POPULATED);
     count_event(EVENT_POPULATED_SLICES, run.slices);
@@ -189,7 +192,21 @@ size_t reserve_populate_huge(void) {
     struct free_run run = run_take_closed();
     if (run.slices == 0) return 0;
     os_prefer_huge_pages(run.start, run.slices * SLICE_BYTES);
+    atomic_set(&missed, 0);
     return populate(run);
+}
+
+void reserve_set_huge(bool available) {
+    atomic_set(&huge, available);
+}
+
+void reserve_missed(unsigned slices) {
+    if (atomic_get(&huge) == 0 || run_live_slices() < RESERVE_HUGE_FROM) return;
+    if (!reserve_cap_admits(HUGE_SLICES + KEPT_SLICES)) return;
+    uint64_t before = atomic_add(&missed, slices);
+    // Of several threads, the one that reaches the bound populates.
+    if (before >= MISSED_SLICES_MAX || before + slices < MISSED_SLICES_MAX) return;
+    count_event(EVENT_UNITS, reserve_populate_huge() > 0);
 }
 
 // True if the sum of live and warm memory is above its limit: 1.5 times the recent peak of live

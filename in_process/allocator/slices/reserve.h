@@ -78,6 +78,19 @@ size_t reserve_populate(unsigned slices_max);
 // ms; any thread. 0 as above.
 size_t reserve_populate_huge(void);
 
+// Where the system has huge pages, units of 2 MiB are populated from this many live slices on: less
+// than that, a surplus of 2 MiB would matter.
+#define RESERVE_HUGE_FROM ((size_t)96) // 6 MiB
+
+// A thread has taken cold slices that will be filled, because no warm ones were left: the keeper is
+// behind. After MISSED_SLICES_MAX of them since the last unit was populated, this thread populates
+// one: 512 page faults of 4 KiB take 20 to 50 times as long as one of 2 MiB. Nothing happens
+// without huge pages or near the control group's limit.
+#define MISSED_SLICES_MAX 2u
+void reserve_missed(unsigned slices);
+// The system gives huge pages to those who ask. Initially false.
+void reserve_set_huge(bool available);
+
 // Discards all free slices. Unbounded; for explicit requests.
 void reserve_discard_all(void);
 
