@@ -218,7 +218,7 @@ static void set_environment(void) {
     if (libc == NULL) return;
     char*** place = dlsym(libc, "environ");
     if (place != NULL && *place == NULL) *place = environ;
-    dlclose(libc);
+    // The reference stays: the C library is never unloaded.
 }
 
 static void* open_library(const char* file) {
