@@ -13,11 +13,15 @@
 //   remote free   a free of a block in the page of another heap
 //   batch         blocks from remote frees that belong to one page, collected to send them together
 //   remote queue  the pages of a heap that have received batches
-//   drain         to take these blocks back into the free lists of their pages
+//   drain         to move the blocks of received batches back into the free lists of their pages
 //   parked heap   the heap of a thread that has ended
 //   keeper        the background thread that does maintenance
-//   quantum       one small step of maintenance on a thread of the program (alloc_quantum)
-//   guarded block a block beside inaccessible memory; guarded sampling chooses some allocations
+//   quantum       one small step of maintenance, done by a thread of the program if no keeper runs
+//                 (alloc_quantum)
+//   guarded block a block beside inaccessible memory; guarded sampling chooses the few allocations
+//                 that get one
+//   partition     secure flavour: one of four groups of blocks. Two groups never use the same
+//                 address, except for blocks of 4 MiB or more (slices/partition.h)
 //
 // malloc:
 //
@@ -25,7 +29,7 @@
 //   `- alloc_hit, for sizes up to 1 KiB: take the first block of the bin
 //      `- otherwise, or if the bin is empty: alloc_from_bin, for sizes up to 64 KiB
 //         `- if the bin is empty: alloc_from_current takes the free list of the current page
-//            `- otherwise: alloc_slow                         alloc/allocate.c
+//            `- if alloc_from_current returns NULL: alloc_slow    alloc/allocate.c
 //               |- guarded sampling has chosen this call: a guarded block    guarded/sample.h
 //               |- size up to 64 KiB: refill the bin from the first of these that has blocks:
 //               |  |- the free list of the current page       page_take_free, O(1)
@@ -35,9 +39,9 @@
 //               |  `- a fresh page                            heap_fresh_page; see slices/run.h
 //               `- larger: a run of slices, or a mapping      large_allocate
 //
-// free: each slice has an owner word. For a page it contains the page's heap, and a flag where the
-// fast path must not be used: PAGE_FULL if all blocks of the page are used, and PAGE_INTERIOR in
-// all slices of a page but the first.
+// free: each slice has an owner word. In a slice of a page, it contains the page's heap. It also
+// contains a flag if free must not use the fast path. PAGE_FULL: all blocks of the page are used.
+// PAGE_INTERIOR: the slice is not the first one of its page.
 //
 //   free(p)
 //   `- free_block: page = page_of(p)
@@ -92,19 +96,20 @@ KEEL_INLINE void* alloc_hit(size_t size) {
     return alloc_hit_in(size, 0);
 }
 
-// The functions below allocate in the partition that the thread has entered, or else in 0.
+// The functions below allocate in the partition that the thread has entered (partition_enter in
+// slices/partition.h). If the thread has entered none, they allocate in partition 0.
 
-// Maintenance on the program's thread. Some refills take the slow path although they could be done
-// without it. These refills also do maintenance:
+// Maintenance on the program's thread. When maintenance is due, a refill takes the slow path even
+// if the fast path could refill the bin. The slow path then does this maintenance:
 //
-//   - They drain the remote queue. A thread that never needs a fresh page would otherwise never
-//     take back its remote frees.
-//   - If no keeper runs, they do one quantum, and one step of work for a parked heap.
+//   - It drains the remote queue. Otherwise a thread that never needs a fresh page would never take
+//     back its blocks that other threads have freed.
+//   - If no keeper runs, it does one quantum, and one step of work for a parked heap.
 //
 // Each refill has a weight: the number of its blocks plus the number of system pages that these
 // occupy, but at most REFILL_WEIGHT_MAX. Maintenance is due when the weights since the last
-// maintenance add up to MAINTENANCE_WEIGHT. Refills with large blocks bring only one or a few
-// blocks, so they count less.
+// maintenance add up to MAINTENANCE_WEIGHT. A refill of blocks of several KiB brings only one or a
+// few blocks. Its weight is therefore often below the maximum.
 #define REFILL_WEIGHT_MAX 16u
 #define MAINTENANCE_WEIGHT (8 * REFILL_WEIGHT_MAX)
 // While work is left, maintenance is due at this smaller sum of weights. Work is left if more
@@ -190,7 +195,8 @@ void* alloc_movable(size_t size);
 // Like alloc_slow, at a multiple of `alignment`, a power of two.
 void* alloc_aligned(size_t size, size_t alignment);
 
-// The same. If `zero` is true, all usable bytes are zero.
+// Like alloc_aligned. If `alignment` is 0 or 1, like alloc_slow. If `zero` is true, all usable
+// bytes are zero.
 void* alloc_plain(size_t size, size_t alignment, bool zero);
 
 // Called after the last used block of a page was freed. Releases the page, unless it is a current
@@ -247,8 +253,9 @@ KEEL_INLINE void free_sized_block(void* address, size_t size, size_t alignment, 
     }
 }
 
-// Like free_block, but for any value of `address`. free_block would crash if no process can have
-// such an address. free_any treats it as the address of a foreign block.
+// Like free_block, but for any value of `address`. Some values cannot be an address in a process
+// (address_is_possible). free_block would crash for such a value. free_any treats it like the
+// address of a foreign block.
 void free_any(void* address);
 
 // Like realloc, but only for a live block and a size above 0. If there is no memory, returns NULL,
@@ -279,17 +286,18 @@ size_t good_size(size_t size);
 // Does nothing if there are none, if a keeper runs, or if the calling thread is a realtime thread.
 void alloc_quantum(void);
 
-// Does one step of work for a parked heap. The caller has taken the heap from the pool. Returns
-// false if there is nothing to do now.
+// Does one step of work for a parked heap. The caller has taken the heap from the pool of heaps
+// (heap/pool.h). Returns false if there is nothing to do now.
 //
 // If the remote queue of the heap is not empty, the step drains it once. Otherwise the step returns
 // blocks from bins to their pages and releases empty pages. It continues where the last step
 // stopped, and does at most 256 units of work. A returned block is 1 unit, a released page 16.
 bool reclaim_step(struct heap* heap);
 
-// Looks at the current pages of the next few size classes. The heap gives up such a page if two
-// conditions hold: the page has no used blocks, and the heap has not used its class since the last
-// look. Does at most 256 units of work (see reclaim_step).
+// Looks at the current pages of a few size classes. It begins with the class after the one where
+// the last look ended. The heap gives up such a page if two conditions hold: the page has no used
+// blocks, and the heap has not used its class since the last look. Does at most 256 units of work
+// (see reclaim_step).
 //
 // Usually it looks at two classes, so that the heap keeps pages that it soon needs again. It looks
 // at more, up to a quarter of all classes, while pages become empty and the heap obtains no fresh
@@ -301,8 +309,9 @@ void reclaim_look(struct heap* heap);
 // few classes have a current page, it calls reclaim_look. So a thread that sleeps after it has used
 // many classes keeps the pages of only a few.
 //
-// Does nothing for a realtime heap. Does nothing in the secure flavour either: there, free blocks
-// are in quarantine, and another class could reuse the memory of a page that the heap gives up.
+// Does nothing for a realtime heap. Also does nothing in the secure flavour. There, freed blocks
+// stay in quarantine. If the heap gave up the page, another class could reuse their memory too
+// early.
 #define RECLAIM_FEW_CLASSES 4u
 KEEL_INLINE void reclaim_unused_classes(struct heap* heap, bool emptied) {
     if (KEEL_SECURE) return;

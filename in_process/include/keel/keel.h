@@ -11,8 +11,8 @@
  * kl_free accepts a block from malloc().
  *
  * Each library exists in three flavours (build variants): plain, secure and debug. The secure
- * flavour detects more misuse, such as a double free. The debug flavour detects most, but is slow.
- * docs/guide/linking.md describes all libraries.
+ * flavour detects more misuse, such as a double free. The debug flavour detects more errors than
+ * the other two, but is slow. docs/guide/linking.md describes all libraries.
  *
  * These rules hold for every function, unless its comment states an exception:
  *
@@ -181,22 +181,26 @@ KEEL_API char* kl_realpath(const char* path, char* resolved) KEEL_NOEXCEPT;
 
 /* --- Allocate in a partition ------------------------------------------------------------------ */
 
-/* In the secure flavour, blocks of different partitions never have the same address, not even after
- * they have been freed, as long as they are smaller than 4 MiB. So a program that accesses a freed
- * block does not access a block of another partition. The functions work like kl_malloc, kl_calloc
- * and kl_aligned_alloc, of which each is that of partition 0; all functions that free and resize
- * blocks work on all partitions, and a resized block stays in its partition. A number above 3
- * counts modulo 4. In the other flavours the partition has no effect.
+/* A partition is a group of blocks with a number from 0 to 3. In the secure flavour, Keel never
+ * reuses the address of a freed block for a block of another partition. This holds for blocks
+ * smaller than 4 MiB. So a program that accesses a freed block does not access a block of another
+ * partition. In the other flavours the partition has no effect.
  *
- * Programs that Clang 22 or later has compiled with -fsanitize=alloc-token do this for each type,
- * without a change of the sources. The compiler passes a token for the type to __alloc_token_malloc
- * and the like, which libkeel defines, and kl_partition_of_token is the partition for it. A program
- * can pass the result of __builtin_infer_alloc_token to it, too. */
+ * These functions work like kl_malloc, kl_calloc and kl_aligned_alloc, which allocate in partition
+ * 0. Every function that frees or resizes blocks accepts blocks of all partitions. A resized block
+ * stays in its partition. If the number of a partition is above 3, its value modulo 4 is used.
+ *
+ * Clang 22 or later can choose the partition by the type of the block: compile the program with
+ * -fsanitize=alloc-token. Its sources need no change. The compiler computes a number from each
+ * type, the token. It replaces calls of malloc by calls of __alloc_token_malloc, and passes the
+ * token. It does the same for calloc, realloc, new and others. libkeel defines these functions.
+ * They use the partition that kl_partition_of_token returns for the token. A program can also call
+ * kl_partition_of_token itself, with the result of __builtin_infer_alloc_token. */
 enum kl_partition {
     kl_partition_untyped = 0,      /* malloc and new; types that the compiler does not know */
     kl_partition_data = 1,         /* types without pointers */
-    kl_partition_pointers = 2,     /* types with pointers */
-    kl_partition_more_pointers = 3 /* the other half of them */
+    kl_partition_pointers = 2,     /* one half of the types with pointers */
+    kl_partition_more_pointers = 3 /* the other half of the types with pointers */
 };
 KEEL_API KEEL_API_ALLOCATES(2) void* kl_partition_malloc(unsigned partition,
                                                          size_t size) KEEL_NOEXCEPT;
@@ -206,13 +210,16 @@ KEEL_API KEEL_API_ALLOCATES(3) void* kl_partition_aligned_alloc(unsigned partiti
                                                                 size_t alignment,
                                                                 size_t size) KEEL_NOEXCEPT;
 
-/* Returns the partition for a token of the compiler: 0 for the token 0, which stands for all
- * unknown types; 1 for tokens of types without pointers, and 2 or 3 for tokens of types with
- * pointers, if the number of tokens is not limited. For tokens below 2^32 it returns the token
- * modulo 4, which is right for -falloc-token-max=2 and 4. */
+/* Returns the partition for a token of the compiler. Token 0 stands for all unknown types, and
+ * gives partition 0. If the number of tokens is not limited, the other tokens give 1 for types
+ * without pointers, and 2 or 3 for types with pointers.
+ *
+ * If the number is limited (-falloc-token-max), tokens are small. So for a token below 2^32, the
+ * function returns the token modulo 4. With a limit of 2 or 4, types with pointers and types
+ * without pointers have different partitions. */
 KEEL_API unsigned kl_partition_of_token(size_t token) KEEL_NOEXCEPT;
 
-/* Returns the partition of a live block; in the other flavours 0. */
+/* Secure flavour: returns the partition of a live block. Other flavours: returns 0. */
 KEEL_API unsigned kl_partition_of(const void* block) KEEL_NOEXCEPT;
 
 /* --- Free with a known size ------------------------------------------------------------------- */
@@ -323,15 +330,15 @@ KEEL_API size_t kl_check_all(void) KEEL_NOEXCEPT;
  *
  *   - auto (default): when a second thread allocates, or when Keel uses 3 MiB more than at the
  *     start of the process.
- *   - on: when a second thread allocates, or when Keel uses 2 MiB more.
+ *   - on: like auto, but already at 2 MiB more. The end of this comment states other differences.
  *   - off: never. Then this function returns false.
  *
- * A fork does not copy the keeper. The same rules decide when the child gets its own keeper. For
- * the child, growth counts from the fork.
+ * A fork does not copy the keeper. The same rules decide when the child gets its own keeper. In the
+ * child, the 3 MiB or 2 MiB count from the fork.
  *
- * This function starts the keeper as an ordinary thread. Do not call it from a constructor. Call it
- * only after the program has changed its user or capabilities, and after calls of
- * unshare(CLONE_NEWUSER) or setns.
+ * This function starts the keeper as an ordinary thread. Do not call it from a constructor. If the
+ * program changes its user or capabilities, or calls unshare(CLONE_NEWUSER) or setns, call this
+ * function only after that.
  *
  * If Keel itself starts the keeper while the process has one thread, it starts a confined thread.
  * The C library does not know this thread, and the thread can only manage memory. The confined
@@ -422,8 +429,8 @@ struct kl_process {
     uint64_t rss_peak_bytes; /* highest resident size so far */
     uint64_t major_faults;   /* page faults that read from a disk */
     uint64_t minor_faults;   /* all other page faults */
-    uint64_t held_bytes;     /* in Keel's pages (also their free blocks) and in larger blocks */
-    uint64_t unused_bytes;   /* resident memory of Keel outside of these */
+    uint64_t held_bytes;     /* in Keel's pages (including free blocks) and in larger blocks */
+    uint64_t unused_bytes;   /* resident memory of Keel that is not part of held_bytes */
 };
 
 /* Fills *process. Makes a few system calls. */

@@ -39,8 +39,8 @@ const SUITE_RUNS: u32 = 3;
 ///
 /// The folder of -o receives a page (index.html), tables (suite.md), a Parquet file (runs.parquet)
 /// and every run (runs.jsonl). To continue a suite that was stopped, repeat the command with the
-/// same folder. `--suite --publish FOLDER` without -o runs nothing. It only rebuilds the site from
-/// the results that it contains.
+/// same folder. `--suite --publish FOLDER` without -o runs nothing. It only rebuilds the web site
+/// in FOLDER from the results in FOLDER.
 ///
 /// Ctrl-C ends the benchmark with exit code 130. The complete runs are kept.
 #[derive(Args)]
@@ -54,7 +54,8 @@ const SUITE_RUNS: u32 = 3;
                         keel bench --suite synthetic,patterns/tree -a keel,glibc -o my.suite"
 )]
 pub struct Arguments {
-    /// The workloads, `throughput` or `latency`, separated by commas, or `all`. --list prints them
+    /// What to run, separated by commas: names of workloads, the groups `throughput` and `latency`,
+    /// or `all`. --list prints the names
     #[arg(default_value = "all", value_delimiter = ',')]
     workloads: Vec<String>,
     /// The allocators, separated by commas: names that `keel allocators` lists, keel+keeper,
@@ -103,8 +104,9 @@ pub struct Arguments {
     /// the folder of the results
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Write samples and tables to SUITE.json and SUITE.md in this folder. If these exist, the new
-    /// names have numbers
+    /// Write samples and tables to NAME.json and NAME.md in this folder. NAME is `throughput` or
+    /// `latency`; or `bench` if workloads of both groups ran. If these files exist, the new names
+    /// have numbers
     #[arg(long, value_name = "FOLDER")]
     archive: Option<PathBuf>,
     /// Run nothing. Read samples from these files and combine them

@@ -34,7 +34,8 @@ pub const SHORT_LIVED_US: u64 = 1000;
 /// blocks.
 ///
 /// For a folder of `keel compare`, the columns of each allocator are the time in calls, the call
-/// site's share of the time over the budget (--budget), and the number of slow calls (--slow).
+/// site's share of the time by which calls exceed the budget (see --budget), and the number of slow
+/// calls (see --slow).
 ///
 /// The command reads names of functions and lines from the object files and the debug files on this
 /// machine (/usr/lib/debug and the cache of debuginfod). It downloads nothing.
@@ -71,8 +72,8 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 3)]
     callers: usize,
     /// Show which call sites keep memory resident at this moment. The command replays the journal
-    /// on the allocators of -a. It charges each resident system page to the live blocks in it or
-    /// around it
+    /// on the allocators of -a. It charges each resident system page to the live blocks in this
+    /// page. If there are none, it charges the page to the live blocks in the 64 KiB around it
     #[arg(long, value_name = "MOMENT", conflicts_with = "sort")]
     pinned: Option<When>,
     /// With --pinned: also add the values to this result folder, so that its page shows them. The
@@ -83,8 +84,8 @@ pub struct Arguments {
     /// --pinned: the allocators, separated by commas [default: keel,glibc]
     #[arg(short, long)]
     allocator: Option<String>,
-    /// For results: the time in µs that all calls of one frame may take together. In a program
-    /// without frames: the time that one call may take
+    /// For results: the time in µs that all calls in one frame of a game may take together. In a
+    /// program without frames: the time that one call may take
     #[arg(long, value_name = "US", default_value_t = BUDGET_US)]
     budget: f64,
     /// For results: a call that takes longer than this many µs is slow

@@ -22,8 +22,9 @@ use tempfile::TempDir;
 /// Replay a journal on each allocator and measure every call
 ///
 /// The command runs in rounds. In a round, each allocator runs once, in random order. So a change
-/// in the machine's speed affects all allocators. Each run has its own process. At pace max, a
-/// second run follows each run. It measures the throughput, without timing single calls.
+/// in the machine's speed affects all allocators. Each run has its own process. At pace max (the
+/// default; see --pace), each run is followed by a second run. The second run measures the
+/// throughput, without timing single calls.
 ///
 /// Without -a and --allocator, the command compares all allocators that `keel allocators` lists,
 /// except keel-secure and those with special settings (keel-no-keeper, NAME-tuned). It always adds
@@ -81,7 +82,7 @@ struct How {
     /// mi_malloc), instead of loading the library with LD_PRELOAD
     #[arg(long, value_name = "PREFIX")]
     symbols: Option<String>,
-    /// The time of each operation. max: one after another, without pauses. 1x: at the recorded
+    /// When each operation begins. max: one after another, without pauses. 1x: at the recorded
     /// times. 4x, 0.5x ...: faster or slower than recorded. compressed: as 1x, but pauses of more
     /// than 1 ms are shortened to 1 ms
     #[arg(short, long, default_value = "max")]

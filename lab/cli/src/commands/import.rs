@@ -17,8 +17,8 @@ use std::time::Instant;
 ///
 ///   doom3       a SIZE PTR THREAD NS, f PTR THREAD NS, c TOTAL PTR THREAD NS,
 ///               r SIZE OLDPTR NEWPTR THREAD NS, m ALIGN SIZE PTR THREAD NS; frees with
-///               hints: s SIZE PTR THREAD NS, l ALIGN PTR THREAD NS,
-///               d ALIGN SIZE PTR THREAD NS
+///               a size, an alignment or both: s SIZE PTR THREAD NS,
+///               l ALIGN PTR THREAD NS, d ALIGN SIZE PTR THREAD NS
 ///   judy        a ADDR BYTES POPULATION; 0xADDR SEQ = j__udyAllocJBL(), Words = N;
 ///               0xADDR = JudyMalloc(N); other lines become markers
 ///   android     TID: malloc PTR SIZE [START_NS END_NS]           (malloc_debug, memory_replay)
@@ -54,9 +54,9 @@ pub struct Arguments {
     /// The journal to write
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// A file with the times at which frames of a game begin: one line `F NS` for each frame, in
-    /// nanoseconds. The times must come from the clock of the trace. The file may be compressed
-    /// with zstd
+    /// A file with the times at which frames of a game begin. It has one line for each frame: the
+    /// letter F and the time in nanoseconds, such as `F 16666667`. The times must come
+    /// from the clock of the trace. The file may be compressed with zstd
     #[arg(long, value_name = "FILE")]
     frames: Option<PathBuf>,
     /// Repair faults of the trace, such as times in the wrong order and frees of unknown blocks.

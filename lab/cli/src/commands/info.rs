@@ -23,7 +23,7 @@ pub struct Arguments {
     /// The journal
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Print JSON. Later versions keep its keys
+    /// Print JSON. Later versions of keel will use the same keys
     #[arg(long)]
     json: bool,
     /// Check every rule of the journal format, and print the first row that breaks one

@@ -53,7 +53,7 @@ pub struct Arguments {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Views {
-    /// Every call: its time and its latency. One panel for each allocator
+    /// Every call: when it was made, and how long it took. One panel for each allocator
     Density,
     /// Latency percentiles
     Percentiles,

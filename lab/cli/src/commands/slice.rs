@@ -11,8 +11,8 @@ use std::process::ExitCode;
 /// Write a part of a journal as a separate journal
 ///
 /// The new journal also contains the blocks that are live at the start of the part. A replay
-/// allocates them before its clock starts. Its results are then the same as for this part in a
-/// replay of the whole journal. The times in the new journal begin at 0.
+/// allocates them before its clock starts. So a replay of the new journal gives the results that
+/// this part has in a replay of the whole journal. The times in the new journal begin at 0.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
                   keel slice game.journal.parquet --from 60 --to 90 -o fight.journal.parquet\n  \
@@ -33,8 +33,8 @@ pub struct Arguments {
     #[arg(long, value_name = "FIRST..LAST", value_parser = frames)]
     #[arg(conflicts_with_all = ["from", "to"])]
     frames: Option<(u64, u64)>,
-    /// Keep only these threads: numbers or names, separated by commas. Operations of other threads
-    /// are kept if one of these threads also allocates, resizes or frees the block
+    /// Keep only these threads: numbers or names, separated by commas. An operation of another
+    /// thread is kept if one of the given threads allocates, resizes or frees the same block
     #[arg(long, value_name = "THREADS", value_delimiter = ',')]
     threads: Vec<String>,
     /// Divide the journal into parts of this many operations, or a few more. --output is then a
