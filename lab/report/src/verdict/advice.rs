@@ -360,7 +360,8 @@ impl Choice<'_> {
             "worst" => ("The calls of the worst frame take", in_frame(stake.figure)),
             _ => ("The p99 of the time in a frame's calls is", "in the slowest 1 % of the frames"),
         };
-        (format!("{less} {which}"), format!("{what} {with} instead of {before}."))
+        let amount = format!("{what} {with} instead of {before} in the median run.");
+        (format!("{less} {which}"), format!("{amount} The percentage is the mean over the rounds."))
     }
 
     /// `306 ms per minute (0.51 % of the recorded time)`; None if the journal has no times.

@@ -315,14 +315,15 @@ fn frames_are_judged_first() {
         "Use keel: allocation calls take 75 % less time than with glibc in the slowest 1 % of the \
          frames, and peak memory is about the same."
     );
-    let amount = "The p99 of the time in a frame's calls is 500 µs instead of 2.00 ms.";
+    let amount =
+        "The p99 of the time in a frame's calls is 500 µs instead of 2.00 ms in the median run.";
     assert!(many.more.starts_with(amount), "{many:?}");
     assert_eq!(
         few.sentence,
         "Use keel: allocation calls take 75 % less time than with glibc in an average frame, and \
          peak memory is about the same."
     );
-    let amount = "The calls of an average frame take 500 µs instead of 2.00 ms.";
+    let amount = "The calls of an average frame take 500 µs instead of 2.00 ms in the median run.";
     assert!(few.more.starts_with(amount), "{few:?}");
 }
 
@@ -335,7 +336,7 @@ fn the_worst_of_few_frames_matters_if_it_can_make_a_frame_late() {
         "Use keel: allocation calls take 89 % less time than with glibc in the worst frame, and \
          peak memory is about the same."
     );
-    let amount = "The calls of the worst frame take 1.00 ms instead of 9.00 ms.";
+    let amount = "The calls of the worst frame take 1.00 ms instead of 9.00 ms in the median run.";
     assert!(found.more.starts_with(amount), "{found:?}");
 }
 
