@@ -3,7 +3,8 @@
 
 use crate::debug_files::DebugFolders;
 use crate::error::BlameError;
-use crate::measured::{Limits, MEASURED, columns, kept_runs, rounded, sums};
+use crate::kept_runs::kept_runs;
+use crate::measured::{Limits, MEASURED, columns, rounded, sums};
 use crate::over_time::Parts;
 use crate::profile::{Column, Profile, add, named, over_the_whole_time};
 use crate::recorded::{Recorded, requested_in};
@@ -64,7 +65,7 @@ pub fn explained(
     let kept = kept_runs(&comparison, folder)?;
     let parts = Parts { count: MOST_PARTS, span_ns };
     let mut requested = requested_in(folder, short_ns, parts)?;
-    let mut measured = sums(folder, &comparison, &kept, limits, parts)?;
+    let (mut measured, compared) = sums(folder, &comparison, &kept, limits, parts)?;
     let count = requested.parts().min(measured.parts());
     while requested.parts() > count {
         requested.halve();
@@ -84,7 +85,8 @@ pub fn explained(
     let over_time = || rows.iter().map(|((stack, part), values)| (*stack, *part, values.clone()));
     let mut all = REQUESTED.map(|kind| Column { kind, allocator: String::new() }).to_vec();
     all.extend(columns(&kept));
-    let profile = named(all, over_the_whole_time(over_time()), recorded.both(), folders);
+    let mut profile = named(all, over_the_whole_time(over_time()), recorded.both(), folders);
+    profile.compare(&compared);
     Ok(Explained { profile, parts: count, over_time: over_time().collect() })
 }
 

@@ -12,15 +12,19 @@
 //! | `requests` | the tally of a journal |
 //! | `recorded` | the stacks and the tally of a result folder |
 //! | `measured` | time and slow calls by call stack, from a result folder |
+//! | `kept_runs` | the runs of a result folder whose calls are stored |
+//! | `compared` | what the same calls took on each allocator |
 //! | `explained` | the tally and the times of a result folder, for a page |
 //! | `pinned` | the call stacks whose live blocks keep memory resident |
 //! | `tree` | all stacks as a tree of limited size |
 //! | `sites` | the sum of all stacks that have the same call site |
 
+mod compared;
 mod debug_files;
 mod error;
 mod explained;
 mod frame;
+mod kept_runs;
 mod measured;
 mod over_time;
 mod pinned;

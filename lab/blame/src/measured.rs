@@ -1,12 +1,14 @@
 //! What the calls of each call stack took on an allocator, from a result folder.
 
+use crate::compared::{Compared, Disturbed};
 use crate::debug_files::DebugFolders;
 use crate::error::BlameError;
+use crate::kept_runs::{KeptRun, is_disturbed, kept_runs};
 use crate::over_time::{OverTime, Parts};
 use crate::profile::{Column, Profile, Unit, ValueKind, named, over_the_whole_time};
 use crate::recorded::Recorded;
 use keel_results::raw::{OPERATIONS_FILE, OperationReader, RunReader, StackReader};
-use keel_results::{AllocatorResult, CAUSE_FAULT, CAUSE_INTERRUPTED, CAUSE_SYSCALL, Comparison};
+use keel_results::{CAUSE_FAULT, Comparison};
 use std::path::Path;
 
 /// The values of [`measured`].
@@ -61,29 +63,11 @@ pub fn measured(
     let comparison = Comparison::load(folder)?;
     let kept = kept_runs(&comparison, folder)?;
     let recorded = Recorded::read(folder)?;
-    let values = sums(folder, &comparison, &kept, limits, Parts::WHOLE)?;
+    let (values, compared) = sums(folder, &comparison, &kept, limits, Parts::WHOLE)?;
     let values = over_the_whole_time(rounded(values));
-    Ok(named(columns(&kept), values, recorded.both(), folders))
-}
-
-/// An allocator, and the file of its median run.
-pub(crate) type KeptRun<'a> = (&'a AllocatorResult, &'a str);
-
-/// The median run of each allocator that has one.
-pub(crate) fn kept_runs<'a>(
-    comparison: &'a Comparison,
-    folder: &Path,
-) -> Result<Vec<KeptRun<'a>>, BlameError> {
-    let run_of = |result: &'a AllocatorResult| {
-        result.runs.get(result.median_run()?).and_then(|run| run.raw.as_deref())
-    };
-    let results = comparison.allocators.iter();
-    let kept: Vec<KeptRun<'_>> =
-        results.filter_map(|result| Some((result, run_of(result)?))).collect();
-    match kept.is_empty() {
-        true => Err(BlameError::NotKept(folder.to_path_buf())),
-        false => Ok(kept),
-    }
+    let mut profile = named(columns(&kept), values, recorded.both(), folders);
+    profile.compare(&compared);
+    Ok(profile)
 }
 
 /// The columns of [`sums`].
@@ -95,14 +79,17 @@ pub(crate) fn columns(kept: &[KeptRun<'_>]) -> Vec<Column> {
     kept.iter().flat_map(of_one).collect()
 }
 
-/// The values of each stack and each part of the recorded time, not rounded.
+/// The values of each stack and each part of the recorded time, not rounded, and what the same
+/// calls took on each allocator.
 pub(crate) fn sums(
     folder: &Path,
     comparison: &Comparison,
     kept: &[KeptRun<'_>],
     limits: Limits,
     parts: Parts,
-) -> Result<OverTime<f64>, BlameError> {
+) -> Result<(OverTime<f64>, Compared), BlameError> {
+    let disturbed = Disturbed::read(folder, kept)?;
+    let mut compared = Compared::new(kept);
     let mut sums = Sums {
         values: OverTime::new(parts, MEASURED.len() * kept.len()),
         ticks_per_ns: comparison.clock.ticks_per_ns,
@@ -113,10 +100,16 @@ pub(crate) fn sums(
             true => None,
             false => Some(frame_ticks(folder, raw)?),
         };
-        let first = index * MEASURED.len();
-        each_call(folder, raw, &mut |call| sums.add(&call, first, frames.as_deref()))?;
+        let (first, mut row) = (index * MEASURED.len(), 0);
+        each_call(folder, raw, &mut |call| {
+            sums.add(&call, first, frames.as_deref());
+            let takes = compared.takes(index, row, call.cause, &disturbed);
+            let length = takes.then(|| sums.length(&call));
+            compared.add(call.stack, index, length);
+            row += 1;
+        })?;
     }
-    Ok(sums.values)
+    Ok((sums.values, compared))
 }
 
 /// The rows with rounded values.
@@ -136,8 +129,8 @@ impl Sums {
     /// Adds a call to the columns from `first` on. `frames` holds the ticks in the calls of each
     /// frame.
     fn add(&mut self, call: &Call, first: usize, frames: Option<&[f64]>) {
+        let length = self.length(call);
         let values = &mut self.values.row(call.stack, call.time)[first..first + MEASURED.len()];
-        let length = f64::from(call.ticks) / self.ticks_per_ns;
         let whole = match frames {
             None => length,
             // The time before the first mark, in which the program starts, is not a frame.
@@ -147,7 +140,7 @@ impl Sums {
         let excess = (whole - self.limits.budget_ns).max(0.0);
         values[CALLS] += 1.0;
         values[BYTES] += if call.op == FREE { 0.0 } else { call.size as f64 };
-        if call.is_disturbed() {
+        if is_disturbed(call.cause) {
             return;
         }
         values[TIME] += length;
@@ -155,6 +148,11 @@ impl Sums {
         values[OVER] += if excess > 0.0 { excess * length / whole } else { 0.0 };
         values[SLOW] += f64::from(length > self.limits.slow_ns);
         values[FAULTS] += f64::from(call.cause & CAUSE_FAULT != 0);
+    }
+
+    /// The length of a call, ns.
+    fn length(&self, call: &Call) -> f64 {
+        f64::from(call.ticks) / self.ticks_per_ns
     }
 }
 
@@ -168,13 +166,6 @@ struct Call {
     cause: u8,
 }
 
-impl Call {
-    /// Whether its time is not that of the allocator and the kernel.
-    fn is_disturbed(&self) -> bool {
-        self.cause & CAUSE_INTERRUPTED != 0 && self.cause & (CAUSE_FAULT | CAUSE_SYSCALL) == 0
-    }
-}
-
 /// The ticks inside the calls of each frame.
 fn frame_ticks(folder: &Path, raw: &str) -> Result<Vec<f64>, BlameError> {
     let mut frames = Vec::new();
@@ -183,7 +174,7 @@ fn frame_ticks(folder: &Path, raw: &str) -> Result<Vec<f64>, BlameError> {
         if index >= frames.len() {
             frames.resize(index + 1, 0.0);
         }
-        frames[index] += if call.is_disturbed() { 0.0 } else { f64::from(call.ticks) };
+        frames[index] += if is_disturbed(call.cause) { 0.0 } else { f64::from(call.ticks) };
     })?;
     Ok(frames)
 }
@@ -210,6 +201,7 @@ fn each_call(folder: &Path, raw: &str, each: &mut dyn FnMut(Call)) -> Result<(),
 #[cfg(test)]
 mod tests {
     use super::*;
+    use keel_results::CAUSE_INTERRUPTED;
     use rustc_hash::FxHashMap;
 
     fn call(stack: u32, frame: u32, ticks: u32) -> Call {

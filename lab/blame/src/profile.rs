@@ -1,5 +1,6 @@
 //! Call stacks with names, and the values of each: the common form of tables and exports.
 
+use crate::compared::Compared;
 use crate::debug_files::{DebugFolders, ModuleState};
 use crate::frame::{Frame, file_name};
 use crate::symbols::Symbols;
@@ -50,6 +51,10 @@ pub struct Sample {
     pub frames: Vec<u32>,
     /// One value for each column.
     pub values: Vec<u64>,
+    /// The number of calls, the number of those that can be compared because they were
+    /// interrupted on no allocator, and their time on each allocator of [`Profile::compared`], ns.
+    /// Empty for a journal.
+    pub compared: Vec<u64>,
 }
 
 /// Call stacks and their values.
@@ -63,6 +68,9 @@ pub struct Profile {
     pub samples: Vec<Sample>,
     /// The modules with the origin of their names.
     pub modules: Vec<(Module, ModuleState)>,
+    /// The allocators of [`Sample::compared`]: all, even if the profile has only the columns of
+    /// one.
+    pub compared: Vec<String>,
 }
 
 impl Profile {
@@ -90,6 +98,14 @@ impl Profile {
             sample.values = kept.iter().map(|index| sample.values[*index]).collect();
         }
         self.columns.retain(|column| column.allocator == name);
+    }
+
+    /// Adds what the same calls took on each allocator.
+    pub(crate) fn compare(&mut self, compared: &Compared) {
+        self.compared = compared.allocators().to_vec();
+        for sample in &mut self.samples {
+            sample.compared = compared.of(sample.stack);
+        }
     }
 
     /// The index of the module with this file name.
@@ -152,7 +168,7 @@ pub(crate) fn named(
             let sites = stacks.walk_indices(stack);
             sites.for_each(|site| frames.extend_from_slice(symbols.frames_at(site)));
         }
-        samples.push(Sample { stack, frames, values });
+        samples.push(Sample { stack, frames, values, compared: Vec::new() });
     }
     let (frames, states) = symbols.finish();
     let modules = modules.iter().cloned().zip(states);
@@ -162,5 +178,6 @@ pub(crate) fn named(
         samples,
         // Only the modules through which a stack passes were searched.
         modules: modules.filter_map(|(module, state)| Some((module, state?))).collect(),
+        compared: Vec::new(),
     }
 }

@@ -25,6 +25,8 @@ pub struct Site {
     pub stack: Vec<u32>,
     /// Number of different stacks.
     pub stacks: usize,
+    /// The sums of [`Sample::compared`]; empty for a journal.
+    pub compared: Vec<u64>,
 }
 
 /// All call sites, that with the largest value first.
@@ -59,9 +61,11 @@ pub fn sites(
         let key = frames.map(|frame| identity(frame, place)).collect();
         let (site, largest) = found.entry(key).or_insert_with(|| {
             let values = vec![0; profile.columns.len()];
-            (Site { values, stack: stack.to_vec(), stacks: 0 }, 0)
+            (Site { values, stack: stack.to_vec(), stacks: 0, compared: Vec::new() }, 0)
         });
         add(&mut site.values, &sample.values);
+        site.compared.resize(site.compared.len().max(sample.compared.len()), 0);
+        add(&mut site.compared, &sample.compared);
         site.stacks += 1;
         if sample.values[by] > *largest {
             *largest = sample.values[by];

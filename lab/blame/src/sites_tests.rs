@@ -15,6 +15,7 @@ fn profile() -> Profile {
         stack: 0,
         frames: frames.to_vec(),
         values: values.to_vec(),
+        compared: Vec::new(),
     };
     Profile {
         columns: vec![column(0), column(1)],
@@ -63,4 +64,14 @@ fn depth_distinguishes_callers_and_further_wrappers_can_be_named() {
     assert_eq!(sites(&profile, 1, 2, Place::Line, &[]).sites.len(), 4);
     let outside = sites(&profile, 1, 1, Place::Line, &["load".to_owned()]);
     assert_eq!(sums(&outside)[0], (vec![6, 220], vec![3], 2));
+}
+
+#[test]
+fn compared_calls_are_added_up_by_site() {
+    let mut profile = profile();
+    profile.samples[0].compared = vec![2, 1, 30, 10];
+    profile.samples[1].compared = vec![1, 1, 5, 1];
+    let found = sites(&profile, 1, 1, Place::Line, &[]);
+    assert_eq!(found.sites[0].compared, [3, 2, 35, 11]);
+    assert!(found.sites[1].compared.is_empty());
 }

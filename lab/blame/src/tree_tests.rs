@@ -9,6 +9,7 @@ fn profile() -> Profile {
         stack,
         frames: frames.to_vec(),
         values: values.to_vec(),
+        compared: Vec::new(),
     };
     Profile {
         columns: vec![column(0), column(1)],

@@ -201,6 +201,30 @@ fn stacks_are_exported_with_the_chosen_weight() {
     assert_eq!(export("pprof", "kept")[..2], [0x1f, 0x8b]);
 }
 
+/// The sums of a call site over the calls that were interrupted on no allocator, and the sentence
+/// on them, which the table has, too.
+fn the_same_calls_are_compared(folder: &Path, all: &Value, site: &Value) {
+    let same = &site["same_calls"];
+    let number = |value: &Value| value.as_u64().unwrap();
+    assert!(number(&same["calls"]) <= number(&site["values"]["glibc"]["calls"]), "{same:#}");
+    let sentence = same["sentence"].as_str().unwrap();
+    // On a busy machine, each of these calls may be interrupted on one allocator.
+    assert_eq!(sentence.is_empty(), number(&same["calls"]) == 0, "{same:#}");
+    let all = all["sites"].as_array().unwrap().iter();
+    let compared: Vec<&Value> =
+        all.map(|site| &site["same_calls"]).filter(|same| number(&same["calls"]) > 50).collect();
+    // Each has thousands of calls.
+    assert!(compared.len() >= 3, "{compared:#?}");
+    for same in &compared {
+        let time = |name: &str| number(&same["time"][name]);
+        assert!(time("glibc") > 0 && time("null") > 0, "{same:#}");
+        assert!(same["sentence"].as_str().unwrap().contains("(null allocator)"), "{same:#}");
+    }
+    let table = succeed(folder, &["blame", "--sort", "calls", "game.comparison"]);
+    let sentence = compared[0]["sentence"].as_str().unwrap();
+    assert!(table.lines().any(|line| line.ends_with(sentence)), "{sentence} {table}");
+}
+
 /// The walk-through of docs/guide/blame.md.
 #[test]
 fn the_hitch_of_a_game_is_found_in_the_results() {
@@ -218,6 +242,7 @@ fn the_hitch_of_a_game_is_found_in_the_results() {
     };
     let found = over(&[]);
     let site = &found["sites"][0];
+    the_same_calls_are_compared(folder.path(), &found, site);
     assert_eq!(functions(site)[..2], ["save_replay", "main"], "{found:#}");
     let code = std::fs::read_to_string(&source).unwrap();
     let line = code.lines().position(|line| line.contains("malloc(replay_bytes)")).unwrap() + 1;

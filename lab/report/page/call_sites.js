@@ -8,11 +8,14 @@ const SITE_VALUES = [
   ["slow calls", 3, count],
   ["calls with page faults", 4, count],
   ["calls", 0, count],
+  ["requested bytes", 5, bytes],
 ];
 
-const siteName = (calls) => {
+/** The cell of a call site: its name, its callers on request, and a sentence on it. */
+const siteName = (calls, sentence = "") => {
   const [site, ...callers] = calls;
-  if (!callers.length) return make("td", { class: "words", text: site });
+  const fine = sentence ? make("p", { class: "fine", text: sentence }) : "";
+  if (!callers.length) return make("td", { class: "words" }, site, fine);
   const list = make("ul", {}, ...callers.map((text) => make("li", { text })));
   const find = make("button", {
     type: "button",
@@ -22,7 +25,7 @@ const siteName = (calls) => {
   });
   const more = facts.stacks ? make("p", {}, find) : "";
   const details = make("details", {}, make("summary", { text: site }), list, more);
-  return make("td", { class: "words" }, details);
+  return make("td", { class: "words" }, details, fine);
 };
 
 const drawCallSites = () => {
@@ -36,7 +39,7 @@ const drawCallSites = () => {
     make(
       "tr",
       {},
-      siteName(row.calls),
+      siteName(row.calls, row.same_calls),
       ...indices.map((index) => {
         const value = valueOf(row, index);
         return make("td", { text: value === null ? "–" : format(value) });
@@ -61,7 +64,9 @@ const setUpCallSites = () => {
     `largest values; those with 0 are not shown. If ${limited} more than the budget of ` +
     `${duration(budget)}, the excess is time over the budget. ` +
     (facts.frame_count ? "It is divided among these calls. " : "") +
-    `A call of more than ${duration(slow)} is slow. Click a line to see its callers.`;
+    `A call of more than ${duration(slow)} is slow. Below each line: what its calls took in the ` +
+    "median run of each allocator. An allocator costs the floor if it takes at most twice as " +
+    "long as the null allocator, which does nothing. Click a line to see its callers.";
   const options = SITE_VALUES.map(([name], value) => make("option", { value, text: name }));
   const select = make("select", { "aria-label": "Value of the call sites" }, ...options);
   // The first value that is not 0 everywhere.

@@ -180,14 +180,20 @@ const loadSums = (kind, index, length) =>
 const loadFrames = (index) => loadSums("frames", index, facts.frame_count + 1);
 const loadWindows = (index) => loadSums("windows", index, facts.windows);
 
-/** Latency of the probed calls in ns. Every allocator has the same list of calls. */
+/**
+ * The probed calls: their latency in ns, and whether they cost the floor. Every allocator has the
+ * same list of calls.
+ */
 const loadProbes = (index) =>
   loadOnce(`probes-${index}`, async () => {
     if (!facts.allocators[index].median_run) return null;
-    const ticks = new Reader(await inflate(blockOf("probes", index))).varints(
+    const values = new Reader(await inflate(blockOf("probes", index))).varints(
       new Float64Array(facts.probes),
     );
-    return ticks.map((value) => value / facts.clock.ticks_per_ns);
+    return Array.from(values, (value) => ({
+      took: Math.floor(value / 2) / facts.clock.ticks_per_ns,
+      costsFloor: value % 2 === 1,
+    }));
   });
 
 /** Maximum and mean lateness in each column. */

@@ -171,7 +171,7 @@ const sameCall = async (outliers, at) => {
   if (!probe) return [];
   const drawn = facts.allocators.flatMap((one, index) => (one.median_run ? [index] : []));
   const rows = await Promise.all(
-    drawn.map(async (index) => ({ index, took: (await loadProbes(index))[probe - 1] })),
+    drawn.map(async (index) => ({ index, ...(await loadProbes(index))[probe - 1] })),
   );
   return rows.sort((a, b) => a.took - b.took);
 };
@@ -228,11 +228,14 @@ const sameCallBars = (index, rows) => {
       make("span", { text: duration(row.took) }),
     );
   });
+  const cheap = rows.filter((row) => row.costsFloor && !facts.allocators[row.index].floor);
+  const names = list(cheap.map((row) => facts.allocators[row.index].name));
   return make(
     "div",
     { class: "same-call" },
     note("The same call in the median run of each allocator (logarithmic scale):"),
     ...bars,
+    cheap.length ? note(`This call would have cost the floor with ${names}.`) : "",
   );
 };
 

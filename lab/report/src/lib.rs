@@ -36,4 +36,4 @@ pub use page::{Options, Report, build, build_with_symbols};
 pub use plot::{Budget, Hue, Picture, PlotOptions, View, plot};
 pub use suite::{Published, suite_headline, suite_markdown, suite_page, suite_site};
 pub use text::{chart, markdown, verdict};
-pub use verdict::{Pair, PairRow, pair};
+pub use verdict::{Pair, PairRow, pair, same_calls};

@@ -29,6 +29,21 @@ fn texts(window: &Window, selector: &str) -> Vec<String> {
     serde_json::from_str(window.eval(&script).as_str().unwrap()).unwrap()
 }
 
+/// Below each call site, the page shows the sentence on its calls with every allocator.
+fn the_same_calls_are_compared(window: &Window, folder: &Path) {
+    let limits = keel_blame::Limits::default();
+    let profile =
+        keel_blame::measured(folder, limits, &keel_blame::DebugFolders::default()).unwrap();
+    let found = keel_blame::sites(&profile, 0, 1, keel_blame::Place::Line, &[]);
+    let sentences: Vec<String> =
+        found.sites.iter().map(|site| keel_report::same_calls(&profile, site)).collect();
+    assert!(sentences.iter().all(|text| text.starts_with("These ")), "{sentences:?}");
+    assert!(sentences[0].contains("15,000") || sentences[0].contains("interrupted"));
+    // The page has no-break spaces before units.
+    let shown = texts(window, "#sites .fine").into_iter().map(|text| text.replace('\u{a0}', " "));
+    assert_eq!(shown.collect::<Vec<_>>(), sentences);
+}
+
 const CHOOSE_CALLS: &str = "(() => { const s = document.querySelector('#sites-toolbar select'); \
      s.value = 4; s.dispatchEvent(new Event('change')); return true; })()";
 
@@ -56,9 +71,10 @@ fn call_sites_have_the_values_of_every_allocator_and_their_callers() {
     let cells = texts(&window, "#sites tbody td");
     let number = |text: &String| text.replace(',', "").parse::<u64>().unwrap_or(0);
     // 0x2000 has most calls, so it comes first.
-    assert_eq!((cells[0].as_str(), cells.len()), ("0x2000", 6), "{cells:?}");
+    assert!(cells[0].starts_with("0x2000These ") && cells.len() == 6, "{cells:?}");
     assert_eq!(number(&cells[1]), 15_000, "{cells:?}");
     assert_eq!(number(&cells[4]), 5_000, "{cells:?}");
+    the_same_calls_are_compared(&window, folder.path());
     window.assert_no_problems();
     window.screenshot_of("call-sites", "document.querySelector('#sites-section')");
 }

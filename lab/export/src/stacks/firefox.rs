@@ -79,6 +79,8 @@ fn meta(name: &str, interval_ms: f64) -> Value {
         "categories": [{ "name": "Other", "color": "grey", "subcategories": ["Other"] }],
         "debug": false,
         "extensions": { "baseURL": [], "id": [], "length": 0, "name": [] },
+        // Otherwise the viewer selects a thread by its processor time, and no thread has any.
+        "initialSelectedThreads": [0],
         "interval": interval_ms,
         "markerSchema": [
             {

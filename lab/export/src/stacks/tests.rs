@@ -19,6 +19,7 @@ fn profile() -> Profile {
         stack: 0,
         frames: frames.to_vec(),
         values: values.to_vec(),
+        compared: Vec::new(),
     };
     let column = |index: usize| Column { kind: REQUESTED[index], allocator: String::new() };
     Profile {
@@ -108,6 +109,7 @@ fn firefox_has_markers_for_frames_and_slow_calls() {
     assert_eq!(thread["stackTable"]["frame"][stack], 0);
     assert_eq!(thread["stringArray"][markers["name"][2].as_u64().unwrap() as usize], "malloc");
     assert_eq!(document["threads"][1]["markers"]["length"], 0);
+    assert_eq!(document["meta"]["initialSelectedThreads"], json!([0]));
     for data in markers["data"].as_array().unwrap() {
         let mut schemas = document["meta"]["markerSchema"].as_array().unwrap().iter();
         assert!(schemas.any(|schema| schema["name"] == data["type"]));

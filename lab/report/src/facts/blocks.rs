@@ -4,7 +4,7 @@ use super::model::{CellFacts, RunBlocks, TileFacts};
 use super::stacks::Stacks;
 use crate::counts::{Counted, CountedRun, FINEST_COLUMNS, LANES, Operations, Sums};
 use crate::encode::{Block, Stream};
-use crate::verdict::SlowCalls;
+use crate::verdict::{SlowCalls, costs_floor, floor_of_probes};
 use keel_results::OPERATIONS;
 
 /// Columns of the threads' lanes.
@@ -70,9 +70,7 @@ pub fn of_run(
     if !run.windows.inside.is_empty() {
         blocks.push(sums(&run.windows, ticks_per_ns, format!("windows-{name}")));
     }
-    let mut probes = Stream::default();
-    run.probes.iter().for_each(|ticks| probes.varint(u64::from(*ticks)));
-    blocks.push(Block::new(format!("probes-{name}"), &probes.finish()));
+    blocks.push(probes(counted, run, name));
     if !run.lateness.is_empty() {
         let mut stream = Stream::default();
         for which in [0, 1] {
@@ -81,6 +79,16 @@ pub fn of_run(
         blocks.push(Block::new(format!("lateness-{name}"), &stream.finish()));
     }
     (facts, blocks)
+}
+
+/// The ticks of each probed call, twice, and 1 more if it cost the floor.
+fn probes(counted: &Counted<'_>, run: &CountedRun, name: &str) -> Block {
+    let mut stream = Stream::default();
+    for (ticks, floor) in run.probes.iter().zip(floor_of_probes(counted)) {
+        let at_floor = floor.is_some_and(|floor| costs_floor(f64::from(*ticks), f64::from(floor)));
+        stream.varint(2 * u64::from(*ticks) + u64::from(at_floor));
+    }
+    Block::new(format!("probes-{name}"), &stream.finish())
 }
 
 fn tiles(

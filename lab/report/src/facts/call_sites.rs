@@ -2,13 +2,15 @@
 
 use super::model::{CallSite, CallSites};
 use crate::figures::FLOOR;
+use crate::verdict::same_calls;
+use crate::words::bound;
 use keel_blame::{Frame, Limits, Place, Profile, Site};
 use keel_results::Comparison;
 
 /// Call sites on the page.
 const MOST_ROWS: usize = 20;
 /// The values of [`CallSite::values`].
-const VALUES: [&str; 5] = ["calls", "time", "over", "slow", "faults"];
+const VALUES: [&str; 6] = ["calls", "time", "over", "slow", "faults", "bytes"];
 
 /// The call sites with the largest values on any allocator; None if there are no values.
 pub fn call_sites(profile: &Profile, comparison: &Comparison) -> Option<CallSites> {
@@ -18,6 +20,7 @@ pub fn call_sites(profile: &Profile, comparison: &Comparison) -> Option<CallSite
     let row = |site: &Site| CallSite {
         calls: profile.calls(&site.stack).into_iter().map(text).collect(),
         values: comparison.allocators.iter().map(|one| values(profile, site, &one.name)).collect(),
+        same_calls: bound(&same_calls(profile, site)),
     };
     Some(CallSites {
         budget_ns: limits.budget_ns,
@@ -42,7 +45,7 @@ fn main_column(profile: &Profile) -> Option<usize> {
     columns("time").max_by_key(|index| profile.total(*index))
 }
 
-fn values(profile: &Profile, site: &Site, allocator: &str) -> Option<[u64; 5]> {
+fn values(profile: &Profile, site: &Site, allocator: &str) -> Option<[u64; VALUES.len()]> {
     let mut values = [0; VALUES.len()];
     for (value, name) in values.iter_mut().zip(VALUES) {
         *value = site.values[profile.column(name, allocator)?];

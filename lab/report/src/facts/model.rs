@@ -122,8 +122,10 @@ pub struct CallSite {
     /// The calls, from the call site outwards: `function (file:line)`.
     pub calls: Vec<String>,
     /// For each allocator: calls, time in ns, time over the budget in ns, slow calls, calls with
-    /// page faults; None if the rows of none of its runs were kept.
-    pub values: Vec<Option<[u64; 5]>>,
+    /// page faults, bytes; None if the rows of none of its runs were kept.
+    pub values: Vec<Option<[u64; 6]>>,
+    /// What the same calls cost with each allocator, in sentences.
+    pub same_calls: String,
 }
 
 /// Resident memory at one moment, by call site.

@@ -3,10 +3,11 @@
 //! are drawn. If another run had a slower one, the description states this.
 
 use super::cause::{Attribution, OWN_WORK, SlowCalls};
+use super::same_calls::{costs_floor, floor_of_probes};
 use crate::counts::Counted;
 use crate::error::ReportError;
 use crate::figures::{FLOOR, median_run};
-use crate::words::{bytes, duration};
+use crate::words::{bytes, duration, list};
 use keel_results::raw::{OPERATIONS_FILE, operation_at};
 use keel_results::{CAUSE_INTERRUPTED, Comparison, OPERATIONS, Outlier};
 use serde::Serialize;
@@ -210,6 +211,7 @@ fn cause_sentence(cause: &str, attribution: Attribution) -> String {
 /// The same call under the other allocators: whether it is slow in itself, or with this one only.
 fn other_allocators(counted: &Counted<'_>, call: &Call<'_>) -> String {
     let comparison = counted.comparison;
+    let ticks_per_ns = comparison.clock.ticks_per_ns;
     let Some(probe) = counted.probe(call.outlier.row) else { return String::new() };
     let took = |index: usize| {
         let result = &comparison.allocators[index];
@@ -222,15 +224,14 @@ fn other_allocators(counted: &Counted<'_>, call: &Call<'_>) -> String {
     };
     let mut found: Vec<_> = (0..comparison.allocators.len()).filter_map(took).collect();
     found.sort_unstable();
-    let duration_of = |(ticks, _, _): &(u32, &str, bool)| {
-        duration(f64::from(*ticks) / comparison.clock.ticks_per_ns)
-    };
+    let duration_of =
+        |(ticks, _, _): &(u32, &str, bool)| duration(f64::from(*ticks) / ticks_per_ns);
     let words = |call: &(u32, &str, bool)| {
         let (took, (_, name, interrupted)) = (duration_of(call), call);
         format!("{took} ({name}{})", if *interrupted { ", interrupted" } else { "" })
     };
-    match found.as_slice() {
-        [] => String::new(),
+    let sentence = match found.as_slice() {
+        [] => return String::new(),
         [first, .., last] if duration_of(first) == duration_of(last) => {
             format!("The other allocators took {} for the same call.", duration_of(first))
         }
@@ -240,6 +241,23 @@ fn other_allocators(counted: &Counted<'_>, call: &Call<'_>) -> String {
             words(first),
             words(last)
         ),
+    };
+    let floor = floor_of_probes(counted)[probe];
+    format!("{sentence}{}", floor_sentence(&found, floor, ticks_per_ns))
+}
+
+/// The allocators with which the call would have cost the floor. `found`: ticks, name, and whether
+/// it was interrupted.
+fn floor_sentence(found: &[(u32, &str, bool)], floor: Option<u32>, ticks_per_ns: f64) -> String {
+    let Some(floor) = floor.map(f64::from) else { return String::new() };
+    let is_near = |(ticks, _, _): &&(u32, &str, bool)| costs_floor(f64::from(*ticks), floor);
+    let names: Vec<&str> = found.iter().filter(is_near).map(|(_, name, _)| *name).collect();
+    let floor = duration(floor / ticks_per_ns);
+    match names.as_slice() {
+        [] => format!(" The floor is {floor} (null allocator)."),
+        names => {
+            format!(" It would have cost the floor with {} (null allocator: {floor}).", list(names))
+        }
     }
 }
 
@@ -270,6 +288,17 @@ mod tests {
     fn titles(comparison: &Comparison) -> Vec<[String; 2]> {
         let chosen = choose(comparison, &SlowCalls::of(comparison));
         chosen.into_iter().map(|one| [one.title, one.slower]).collect()
+    }
+
+    #[test]
+    fn allocators_that_would_have_cost_the_floor_are_named() {
+        let found = [(50, "glibc", false), (61, "tlsf", false), (900, "keel", true)];
+        assert_eq!(
+            floor_sentence(&found, Some(31), 2.0),
+            " It would have cost the floor with glibc and tlsf (null allocator: 15.5 ns)."
+        );
+        assert_eq!(floor_sentence(&found, Some(20), 2.0), " The floor is 10 ns (null allocator).");
+        assert_eq!(floor_sentence(&found, None, 2.0), "");
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod hitch;
 mod judge;
 mod pairs;
 mod price;
+mod same_calls;
 mod sentences;
 #[cfg(test)]
 mod tests;
@@ -19,3 +20,4 @@ pub use cause::SlowCalls;
 pub use hitch::{Hitch, hitches, read_hitches};
 pub use judge::{Verdict, judge};
 pub use pairs::{PAIR_PHRASES, Pair, PairFacts, PairPhrases, PairRow, all_pairs, pair};
+pub use same_calls::{costs_floor, floor_of_probes, same_calls};

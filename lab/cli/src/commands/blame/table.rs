@@ -49,7 +49,7 @@ pub fn text(shown: &Shown<'_>) -> String {
         };
         columns.iter().zip(&widths).map(cell).collect()
     };
-    for site in sites.sites.iter().take(shown.top).filter(|site| site.values[sort] > 0) {
+    for site in shown_sites(shown) {
         let mut frames = names(profile, site, shown.place).into_iter();
         let name = frames.next().unwrap_or_default();
         let _ = writeln!(text, "{}  {name}", values(&site.values));
@@ -62,7 +62,27 @@ pub fn text(shown: &Shown<'_>) -> String {
     if sites.unknown.iter().any(|value| *value > 0) {
         let _ = writeln!(text, "{}  of these, without a stack", values(&sites.unknown));
     }
+    let sentences: Vec<String> =
+        shown_sites(shown).filter_map(|site| sentence(shown, site)).collect();
+    if !sentences.is_empty() {
+        let _ = writeln!(text, "\nThe same calls with each allocator:");
+        sentences.iter().for_each(|sentence| _ = writeln!(text, "  {sentence}"));
+    }
     text
+}
+
+/// The call sites of the table.
+fn shown_sites<'a>(shown: &Shown<'a>) -> impl Iterator<Item = &'a Site> {
+    let sort = shown.sort;
+    shown.sites.sites.iter().take(shown.top).filter(move |site| site.values[sort] > 0)
+}
+
+/// `save_replay (game.cpp:44): This call would have cost the floor with ...`
+fn sentence(shown: &Shown<'_>, site: &Site) -> Option<String> {
+    let sentence = Some(keel_report::same_calls(shown.profile, site));
+    let sentence = sentence.filter(|sentence| !sentence.is_empty())?;
+    let name = names(shown.profile, site, shown.place).into_iter().next().unwrap_or_default();
+    Some(format!("{name}: {sentence}"))
 }
 
 /// The columns of the table: those of one allocator, or the sorted value of each allocator.
@@ -141,7 +161,24 @@ pub fn json(shown: &Shown<'_>) -> Vec<serde_json::Value> {
             };
             into.insert(column.kind.name.to_owned(), json!(value));
         }
-        json!({ "stack": stack, "stacks": site.stacks, "values": values })
+        json!({
+            "stack": stack,
+            "stacks": site.stacks,
+            "values": values,
+            "same_calls": same_calls(profile, site),
+        })
     };
     shown.sites.sites.iter().take(shown.top).map(site).collect()
+}
+
+/// What the same calls took on each allocator; null for journals, and if it is not known.
+fn same_calls(profile: &Profile, site: &Site) -> serde_json::Value {
+    let [_, calls, times @ ..] = site.compared.as_slice() else { return serde_json::Value::Null };
+    let times: serde_json::Map<String, serde_json::Value> =
+        profile.compared.iter().cloned().zip(times.iter().map(|time| json!(time))).collect();
+    json!({
+        "calls": calls,
+        "time": times,
+        "sentence": keel_report::same_calls(profile, site),
+    })
 }
