@@ -592,8 +592,7 @@ impl Choice<'_> {
 }
 
 fn decided_by(stake: &Stake, advice: Advice) -> Advice {
-    let frame_figure = (stake.operation == FRAME).then_some(stake.figure);
-    Advice { frame_figure, ..advice }
+    Advice { frame_figure: (stake.operation == FRAME).then_some(stake.figure), ..advice }
 }
 
 #[cfg(test)]
