@@ -343,6 +343,7 @@ impl Applier {
     fn begin_span(&mut self, sink: &mut dyn RowSink) {
         let Some((start, early)) = self.early.take() else { return };
         self.origin += start;
+        self.facts.allocated_bytes = self.facts.allocated_bytes.saturating_add(row.size);
         (self.last_row, self.last_moment) = (0, 0);
         self.facts.frames.clear();
         self.facts.marks.clear();

@@ -1,7 +1,7 @@
 //! The collector: empties the rings of all recorded processes while they run.
 
 use crate::clock::Clock;
-use crate::encode::{Begin, Encoder, Finished, Rows, Work, name_by_operations};
+use crate::encode::{Begin, Encoder, Finished, Rows, Work, name_by_bytes};
 use crate::image::Image;
 use crate::launch::Running;
 use crate::rows::{Filter, Names};
@@ -403,7 +403,7 @@ impl<'a> Collector<'a> {
             self.encoder.send(Work::Finish { number, metadata: Box::new(metadata), names });
         }
         let mut finished = self.encoder.finish();
-        if let Err(error) = name_by_operations(&mut finished) {
+        if let Err(error) = name_by_bytes(&mut finished) {
             self.problems.push(error);
         }
         if let Some(after) =

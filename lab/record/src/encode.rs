@@ -92,6 +92,8 @@ pub struct Finished {
     pub metadata: Metadata,
     /// Operations seen, whether or not they could be written.
     pub operations: u64,
+    /// Bytes that they requested.
+    pub allocated_bytes: u64,
     /// From its first allocation to its end.
     pub seconds: f64,
     /// Size of the file, or why it is not complete.
@@ -291,7 +293,7 @@ fn take_rows(assembler: &mut Assembler, output: &mut Output, rows: &Rows) {
 fn finish(assembler: Assembler, output: Output, mut metadata: Metadata, names: &Names) -> Finished {
     let (limited, early) = (assembler.is_limited(), assembler.is_early());
     let facts = assembler.finish(names);
-    let operations = facts.rows;
+    let (operations, allocated_bytes) = (facts.rows, facts.allocated_bytes);
     rows::describe(facts, &mut metadata);
     let Output { process_path, image, path, seconds, writer, error, .. } = output;
     let (path, written) = match (writer, error) {
@@ -305,15 +307,27 @@ fn finish(assembler: Assembler, output: Output, mut metadata: Metadata, names: &
         (None, Some(error)) => (Some(path), Err(error)),
         (None, None) => (None, Ok(Written { rows: 0, bytes: 0 })),
     };
-    Finished { process_path, image, path, metadata, operations, seconds, written, limited, early }
+    Finished {
+        process_path,
+        image,
+        path,
+        metadata,
+        operations,
+        allocated_bytes,
+        seconds,
+        written,
+        limited,
+        early,
+    }
 }
 
-/// Gives the name of each process to the journal of its image with the most operations.
+/// Gives the name of each process to the journal of its image that requested the most bytes.
+/// Operations are no measure: a script's launchers parse text in many small blocks.
 ///
 /// # Errors
 /// The text says which file cannot be renamed. All journals exist then, some under their earlier
 /// names.
-pub fn name_by_operations(finished: &mut [Finished]) -> Result<(), String> {
+pub fn name_by_bytes(finished: &mut [Finished]) -> Result<(), String> {
     let mut processes: FxHashMap<PathBuf, Vec<usize>> = FxHashMap::default();
     for (index, one) in finished.iter().enumerate() {
         processes.entry(one.process_path.clone()).or_default().push(index);
@@ -321,7 +335,7 @@ pub fn name_by_operations(finished: &mut [Finished]) -> Result<(), String> {
     for (path, images) in processes {
         let written = || images.iter().copied().filter(|index| finished[*index].path.is_some());
         // Of several with equal numbers the first.
-        let most = written().rev().max_by_key(|index| finished[*index].operations);
+        let most = written().rev().max_by_key(|index| finished[*index].allocated_bytes);
         let Some(most) = most.filter(|index| finished[*index].image != 0) else { continue };
         let failed = |error| format!("cannot rename a journal to {}: {error}", path.display());
         if let Some(first) = written().find(|index| finished[*index].image == 0) {

@@ -97,8 +97,9 @@ pub struct Recorded {
     /// How the program ended.
     pub status: ExitStatus,
     /// One for each program image of each recorded process, in the order of their ends; the
-    /// program's own is the last. Of a process with several images (it called exec), the one with
-    /// the most operations has the process's name, and the others `NAME.image-N.journal.parquet`.
+    /// program's own is the last. Of a process with several images (it called exec), the one that
+    /// requested the most bytes has the process's name, and the others
+    /// `NAME.image-N.journal.parquet`.
     pub journals: Vec<Journal>,
     /// Problems during the recording, as text.
     pub problems: Vec<String>,

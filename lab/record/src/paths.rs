@@ -1,8 +1,8 @@
 //! The names of a recording's journals.
 //!
 //! A program that a process executes begins with an empty heap, so each program image has its own
-//! journal. The image with the most operations gets the name that the user gave. The others get the
-//! number of the image in the order of execution: `NAME.image-1.journal.parquet`.
+//! journal. The image that requested the most bytes gets the name that the user gave. The others
+//! get the number of the image in the order of execution: `NAME.image-1.journal.parquet`.
 
 use crate::Options;
 use std::path::{Path, PathBuf};

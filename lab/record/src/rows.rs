@@ -57,6 +57,8 @@ pub struct Facts {
     pub prologue: u64,
     /// Operations left out because of their module.
     pub skipped: u64,
+    /// Requested bytes of all rows that allocate.
+    pub allocated_bytes: u64,
     /// Bytes in live blocks.
     pub live_bytes: u64,
     /// Named marks.

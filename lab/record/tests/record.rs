@@ -139,8 +139,11 @@ fn children_are_not_recorded() {
 fn each_executed_program_has_a_journal() {
     let bench = Bench::new();
     let program = bench.compile("children.c", &[]);
-    // The image with more operations has the name of the journal: the first or the second.
-    for (how, main, other, number) in [("exec", 1001, 1005, 2), ("exec_large", 1009, 1001, 1)] {
+    // The image that requests more bytes has the name of the journal: the first or the second. In
+    // the last case the other one has more operations.
+    for (how, main, other, number) in
+        [("exec", 1001, 1005, 2), ("exec_large", 1009, 1001, 1), ("exec_few", 100_003, 1001, 1)]
+    {
         for follow_children in [false, true] {
             let options = Options { follow_children, ..bench.options(&program, &[how]) };
             let recorded = keel_record::record(&options).unwrap();

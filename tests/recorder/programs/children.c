@@ -1,6 +1,7 @@
 /* children HOW: allocates 100 blocks of 1001 bytes, then starts a child in the way HOW. With
  * "exec" it executes this program as "leaf" itself, with "exec_large" as "large_leaf", which
- * allocates 1000 blocks of 1009 bytes. The child allocates 50 blocks of 1003 bytes if it may
+ * allocates 1000 blocks of 1009 bytes, with "exec_few" after 2000 small blocks as "few_leaf", which
+ * allocates 20 blocks of 100003 bytes. The child allocates 50 blocks of 1003 bytes if it may
  * allocate before exec. Then (except with "fork"
  * and "clone") it executes this program as "leaf", which allocates 25 blocks of 1005 bytes. */
 #include "common.h"
@@ -51,7 +52,15 @@ int main(int count, char** arguments) {
         allocate(1009, 1000);
         return 0;
     }
+    if (strcmp(arguments[1], "few_leaf") == 0) {
+        allocate(100003, 20);
+        return 0;
+    }
     allocate(1001, 100);
+    if (strcmp(arguments[1], "exec_few") == 0) {
+        allocate(7, 2000);
+        execl(arguments[0], arguments[0], "few_leaf", NULL);
+    }
     if (strcmp(arguments[1], "exec_large") == 0)
         execl(arguments[0], arguments[0], "large_leaf", NULL);
     if (strcmp(arguments[1], "exec") == 0) execl(arguments[0], arguments[0], "leaf", NULL);
