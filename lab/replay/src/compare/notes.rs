@@ -4,7 +4,7 @@ use super::session::Session;
 use crate::run::place;
 use crate::{Keep, Options, Pace};
 use keel_allocators::FLOOR;
-use keel_results::{AllocatorResult, Comparison, Imprecision, JournalFacts};
+use keel_results::{ALL_OPERATIONS, AllocatorResult, Comparison, FRAME, Imprecision, JournalFacts};
 
 /// What was read between calls, and how much of what was wanted.
 fn of_eviction(comparison: &Comparison) -> Option<String> {
@@ -273,7 +273,12 @@ fn notes_on_precision(comparison: &Comparison, notes: &mut Vec<String>) {
         .filter_map(|(found, result)| {
             let Imprecision { operation, figure, share, .. } = found?;
             let (name, share, runs) = (&result.name, share * 100.0, result.runs.len());
-            Some(format!("{operation} {figure} of {name} ({share:.1} %, {runs} runs)"))
+            let figure = match operation.as_str() {
+                ALL_OPERATIONS => "time in all calls".to_owned(),
+                FRAME => format!("time in calls per frame, {figure},"),
+                operation => format!("{operation} {figure}"),
+            };
+            Some(format!("{figure} of {name} ({share:.1} %, {runs} runs)"))
         })
         .collect();
     if !imprecise.is_empty() {

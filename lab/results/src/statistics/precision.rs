@@ -1,11 +1,11 @@
 //! Precision: whether a second comparison would give nearly the same values, and more rounds are
 //! therefore not needed.
 //!
-//! Two figures are considered: the median of each frequent operation, and the p99.9 of the main
-//! operation, which leads the headline of the page.
+//! Considered are the median of each frequent operation, the p99.9 of the main operation, and the
+//! figure by which the page's advice is decided: the time in all calls, or that in a frame.
 
 use super::confidence::{confidence, interval_of};
-use super::figures::{Figure, figures};
+use super::figures::{Figure, figures, frame_figures};
 use crate::{ALL_OPERATIONS, AllocatorResult, Comparison, OPERATIONS, RUN};
 
 /// The largest difference that two comparisons on one machine should show in a median.
@@ -14,18 +14,21 @@ pub const AGREEMENT: f64 = 0.03;
 /// Two such medians differ by less than [`AGREEMENT`] in at least 19 of 20 cases: 1.96 * sqrt(2) *
 /// error, where the error is 0.02 / 2.7, and 2.7 is about Student's t for this number of runs.
 pub const PRECISION: f64 = 0.02;
-/// The same for the p99.9, where smaller differences do not matter for a choice.
+/// The same for the p99.9 and the figure of the advice, where smaller differences do not matter for
+/// a choice.
 pub const TAIL_PRECISION: f64 = 0.05;
 /// The fewest runs from which the variation can be estimated well enough to stop: with fewer, runs
 /// that agree by chance would end the rounds too often.
 const FEWEST: usize = 5;
 /// Operations below this share of all calls need not be precise.
 const RARE: f64 = 0.05;
-/// An allocator whose p99.9 is certainly this many times the lowest one need not have a precise
-/// one: it is not a candidate for the lowest.
+/// An allocator for which such a figure is certainly this many times the lowest one need not have a
+/// precise one: it is not a candidate for the lowest.
 const NO_CANDIDATE: f64 = 1.5;
-/// The percentile that leads the headline.
+/// The percentile of the main operation.
 const TAIL: &str = "p99.9";
+/// Of many frames the p99 decides the advice, of few the worst one.
+const OF_FRAMES: [&str; 2] = ["p99", "worst"];
 
 /// A figure that is not precise.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,8 +48,9 @@ pub struct Imprecision {
 pub(super) struct Watched {
     /// Medians of the frequent operations.
     pub medians: Vec<Figure>,
-    /// The p99.9 of the main operation; None for the floor, or with too few calls.
-    pub tail: Option<Figure>,
+    /// The p99.9 of the main operation, if it has enough calls, and the figure of the advice. Empty
+    /// for the floor.
+    pub leading: Vec<Figure>,
 }
 
 /// The allocating operation with most calls in a run; malloc if several have as many.
@@ -92,12 +96,26 @@ fn watched(comparison: &Comparison, floor: &str) -> Vec<Watched> {
             if figure.name == "p50" && is_frequent(&figure.operation) {
                 watched.medians.push(figure);
             } else if figure.name == TAIL && figure.operation == main && result.name != floor {
-                watched.tail = Some(figure);
+                watched.leading.push(figure);
             }
+        }
+        if result.name != floor {
+            watched.leading.extend(of_advice(comparison, result));
         }
         watched
     };
     comparison.allocators.iter().map(of).collect()
+}
+
+/// The figure by which the page advises: of a program with frames that of its frames, of others the
+/// time in all calls.
+fn of_advice(comparison: &Comparison, result: &AllocatorResult) -> Option<Figure> {
+    let frames = frame_figures(result);
+    let of_frames = OF_FRAMES.iter().find_map(|name| frames.iter().find(|one| one.name == *name));
+    of_frames.cloned().or_else(|| {
+        let mut all = figures(comparison, result).into_iter();
+        all.find(|figure| figure.operation == ALL_OPERATIONS && figure.name == "mean")
+    })
 }
 
 /// See [`imprecise`]. The clock's steps are left out: they are the same in every comparison.
@@ -106,12 +124,16 @@ pub(super) fn judge(all: &[Watched], confidence: f64) -> Vec<Option<Imprecision>
         let values = figure.plain();
         (values.len() >= FEWEST).then(|| interval_of(&values, confidence)).flatten()
     };
-    let tails = all.iter().map(|one| one.tail.as_ref().and_then(interval));
-    let lowest = tails.flatten().map(|tail| tail.value).fold(f64::INFINITY, f64::min);
-    let extent = |figure: &Figure, limit: f64| {
+    let lowest = |figure: &Figure| {
+        let same =
+            |other: &&Figure| (&other.operation, other.name) == (&figure.operation, figure.name);
+        let values = all.iter().flat_map(|one| one.leading.iter().find(same));
+        values.filter_map(interval).map(|one| one.value).fold(f64::INFINITY, f64::min)
+    };
+    let extent = |figure: &Figure, limit: f64, leads: bool| {
         let interval = interval(figure)?;
         let share = interval.high / interval.value - 1.0;
-        let is_candidate = figure.name != TAIL || interval.low <= NO_CANDIDATE * lowest;
+        let is_candidate = !leads || interval.low <= NO_CANDIDATE * lowest(figure);
         let operation = figure.operation.clone();
         (share > limit && is_candidate).then_some(Imprecision {
             operation,
@@ -121,9 +143,10 @@ pub(super) fn judge(all: &[Watched], confidence: f64) -> Vec<Option<Imprecision>
         })
     };
     let worst = |one: &Watched| {
-        let medians = one.medians.iter().filter_map(|figure| extent(figure, PRECISION));
-        let tail = one.tail.iter().filter_map(|figure| extent(figure, TAIL_PRECISION));
-        medians.chain(tail).max_by(|a, b| (a.share / a.limit).total_cmp(&(b.share / b.limit)))
+        let medians = one.medians.iter().filter_map(|figure| extent(figure, PRECISION, false));
+        let leading = one.leading.iter();
+        let leading = leading.filter_map(|figure| extent(figure, TAIL_PRECISION, true));
+        medians.chain(leading).max_by(|a, b| (a.share / a.limit).total_cmp(&(b.share / b.limit)))
     };
     all.iter().map(worst).collect()
 }
@@ -132,7 +155,7 @@ pub(super) fn judge(all: &[Watched], confidence: f64) -> Vec<Option<Imprecision>
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test may panic")]
     use super::*;
-    use crate::{Clock, Histogram, Run};
+    use crate::{Clock, FRAME, FrameSums, Histogram, Run};
 
     /// One run for each of `malloc`: 1000 mallocs that took that many ticks, and 5 callocs.
     fn result(name: &str, malloc: &[u64]) -> AllocatorResult {
@@ -212,6 +235,45 @@ mod tests {
         let names: Vec<_> = found.iter().map(|one| one.as_ref().map(|one| one.figure)).collect();
         assert_eq!(names, [None, Some("p99.9"), None, None]);
         assert_eq!(needing_rounds(&comparison, "null"), [1]);
+    }
+
+    /// Runs with steady calls, whose frames take these times.
+    fn with_frames(name: &str, frames: &[[u64; 2]]) -> AllocatorResult {
+        let mut result = result(name, &[1000; 5]);
+        for (run, [most, slow]) in result.runs.iter_mut().zip(frames) {
+            let mut times = Histogram::default();
+            times.0.auto(true);
+            times.0.record_n(*most, 4000).unwrap();
+            times.0.record_n(*slow, 100).unwrap();
+            run.frames = Some(FrameSums { all_threads: times, ..FrameSums::default() });
+        }
+        result
+    }
+
+    #[test]
+    fn the_figure_of_the_advice_must_be_precise() {
+        // The time in all calls varies with rare calls that no other figure contains.
+        let mut calls =
+            comparison(vec![result("steady", &[1000; 5]), result("varying", &[1000; 5])]);
+        for (run, total) in calls.allocators[1].runs.iter_mut().zip([1e6, 1.5e6, 2e6, 1.2e6, 1e6]) {
+            run.inside_ns.insert("malloc".to_owned(), total);
+        }
+        calls.allocators[0].runs.iter_mut().for_each(|run| {
+            run.inside_ns.insert("malloc".to_owned(), 1e6);
+        });
+        let found = imprecise(&calls, "null");
+        assert!(found[0].is_none(), "{found:?}");
+        let varying = found[1].as_ref().unwrap();
+        assert_eq!((varying.operation.as_str(), varying.figure), (ALL_OPERATIONS, "mean"));
+
+        let steady = [[100, 900]; 5];
+        let varying = [[100, 900], [100, 1500], [100, 1100], [100, 700], [100, 900]];
+        let frames =
+            comparison(vec![with_frames("steady", &steady), with_frames("varying", &varying)]);
+        let found = imprecise(&frames, "null");
+        assert!(found[0].is_none(), "{found:?}");
+        let varying = found[1].as_ref().unwrap();
+        assert_eq!((varying.operation.as_str(), varying.figure), (FRAME, "p99"));
     }
 
     #[test]

@@ -62,7 +62,7 @@ fn experiment(setting: Setting, confidence: f64, state: &mut u64) -> Vec<Watched
         let (operation, values) = ("malloc".to_owned(), Vec::new());
         Figure { operation, name, values, resolution: 0.0 }
     };
-    let one = Watched { medians: vec![figure("p50")], tail: Some(figure("p99.9")) };
+    let one = Watched { medians: vec![figure("p50")], leading: vec![figure("p99.9")] };
     let mut all = vec![one.clone(), one];
     for round in 0..most {
         let members: Vec<bool> = match round < fewest {
@@ -78,7 +78,7 @@ fn experiment(setting: Setting, confidence: f64, state: &mut u64) -> Vec<Watched
                 |sd: f64, typical: f64| typical * (drift + sd * noise.next(state)).exp();
             one.medians[0].values.push((round, value(median, truth[place][0])));
             let found = value(tail, truth[place][1]);
-            one.tail.as_mut().unwrap().values.push((round, found));
+            one.leading[0].values.push((round, found));
         }
     }
     all
@@ -92,10 +92,8 @@ fn coverage(setting: Setting, confidence: f64) -> [f64; 4] {
     let mut hits = [0u32; 4];
     for _ in 0..EXPERIMENTS {
         let all = experiment(setting, confidence, &mut state);
-        let figures: Vec<[Vec<f64>; 2]> = all
-            .iter()
-            .map(|one| [one.medians[0].plain(), one.tail.as_ref().unwrap().plain()])
-            .collect();
+        let figures: Vec<[Vec<f64>; 2]> =
+            all.iter().map(|one| [one.medians[0].plain(), one.leading[0].plain()]).collect();
         for figure in 0..2 {
             let (a, b) = (&figures[0][figure], &figures[1][figure]);
             let both = a.len().min(b.len());
@@ -154,7 +152,7 @@ fn different(setting: Setting) -> [f64; 2] {
     let among = Among { contenders: 2, confidence: per_look() };
     for _ in 0..EXPERIMENTS {
         let all = experiment(setting, among.confidence, &mut state);
-        let tails: Vec<&Figure> = all.iter().map(|one| one.tail.as_ref().unwrap()).collect();
+        let tails: Vec<&Figure> = all.iter().map(|one| &one.leading[0]).collect();
         let medians = paired(("a", "b"), &all[0].medians[0], &all[1].medians[0], among).unwrap();
         let tails = paired(("a", "b"), tails[0], tails[1], among).unwrap();
         for (count, pair) in found.iter_mut().zip([medians, tails]) {
