@@ -9,11 +9,13 @@ const hitchCard = async ({
   cause,
   verdict,
   others,
-  other_runs: otherRuns,
+  run,
 }) => {
   const [outliers] = await Promise.all([loadOutliers(allocator), loadStacks()]);
-  const site = outliers && siteText(outliers, at);
-  const show = make("button", {
+  // Only calls of the drawn runs are in the page.
+  const drawn = at !== null;
+  const site = drawn && outliers && siteText(outliers, at);
+  const show = drawn && make("button", {
     type: "button",
     class: "link",
     text: "Show call",
@@ -27,8 +29,8 @@ const hitchCard = async ({
     make(
       "p",
       { class: "fine" },
-      ...[verdict, others, otherRuns].filter(Boolean).map((text) => `${text} `),
-      show,
+      ...[verdict, others, run].filter(Boolean).map((text) => `${text} `),
+      ...[show].filter(Boolean),
     ),
   );
 };

@@ -75,19 +75,21 @@ impl<'a> Counted<'a> {
         }
     }
 
-    /// Reads the raw rows of a folder and counts every row. `progress` gets the number of finished
+    /// Reads the raw rows of a folder and counts every row. Besides the slow calls of the median
+    /// runs, the details of the `described` rows are kept. `progress` gets the number of finished
     /// allocators and their total.
     pub fn read(
         folder: &Path,
         comparison: &'a Comparison,
         options: Options,
+        described: &[u64],
         progress: &(dyn Fn(usize, usize) + Sync),
     ) -> Result<Counted<'a>, ReportError> {
         let drawn: Vec<Option<usize>> = comparison.allocators.iter().map(median_run).collect();
-        let probes = probes(comparison, &drawn);
+        let probes = probes(comparison, &drawn, described);
         let (calm, operations) = std::thread::scope(|scope| {
             let calm = scope.spawn(|| undisturbed(comparison));
-            let operations = read_operations(folder, comparison, &drawn);
+            let operations = read_operations(folder, comparison, &drawn, described);
             (calm.join().unwrap_or_default(), operations)
         });
         let operations = operations?;
@@ -223,8 +225,8 @@ fn median_runs<'a>(
     comparison.allocators.iter().zip(drawn).filter_map(|(result, run)| Some(&result.runs[(*run)?]))
 }
 
-/// The rows of the slowest calls of each median run, rising.
-fn probes(comparison: &Comparison, drawn: &[Option<usize>]) -> Vec<u64> {
+/// The rows of the slowest calls of each median run and the described rows, rising.
+fn probes(comparison: &Comparison, drawn: &[Option<usize>], described: &[u64]) -> Vec<u64> {
     let slowest = |run: &Run| {
         let mut calls: Vec<(u32, u64)> =
             run.outliers.iter().map(|call| (call.ticks, call.row)).collect();
@@ -233,6 +235,7 @@ fn probes(comparison: &Comparison, drawn: &[Option<usize>]) -> Vec<u64> {
         calls.into_iter().map(|(_, row)| row)
     };
     let mut rows: Vec<u64> = median_runs(comparison, drawn).flat_map(slowest).collect();
+    rows.extend(described);
     rows.sort_unstable();
     rows.dedup();
     rows
@@ -242,12 +245,14 @@ fn read_operations(
     folder: &Path,
     comparison: &Comparison,
     drawn: &[Option<usize>],
+    described: &[u64],
 ) -> Result<Option<Operations>, ReportError> {
     if drawn.iter().all(Option::is_none) || !folder.join(OPERATIONS_FILE).exists() {
         return Ok(None);
     }
     let outliers = median_runs(comparison, drawn).flat_map(|run| &run.outliers);
-    let mut rows: Vec<u64> = outliers.map(|outlier| outlier.row).collect();
+    let mut rows: Vec<u64> =
+        outliers.map(|outlier| outlier.row).chain(described.to_vec()).collect();
     rows.sort_unstable();
     rows.dedup();
     let wanted = Wanted {

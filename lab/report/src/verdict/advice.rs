@@ -9,6 +9,7 @@
 //! while the kernel worked for it, for example at a page fault, counts: that work is part of the
 //! allocator's price, and a long fault is seldom not preempted on a busy machine.
 
+use super::cautions::remedy;
 use super::criteria::{Criterion, FEW_RUNS, Figure};
 use super::price::{background, calls_above, memory_price, peak};
 use super::sentences::{NAMES, in_frame};
@@ -245,7 +246,7 @@ impl Choice<'_> {
             self.slightly_slower(stake, index, ranked),
             self.too_noisy(index, ranked),
             self.avoid().0,
-            background(&self.all.allocators[index], saved),
+            background(&self.all.allocators[index], self.saved_in_run(index)),
             calls_above(self.all.allocators, self.base, index),
         ];
         Advice {
@@ -254,6 +255,12 @@ impl Choice<'_> {
             more: self.completed(sentences),
             ..Advice::default()
         }
+    }
+
+    /// What the calls of a whole run save over the base.
+    fn saved_in_run(&self, index: usize) -> f64 {
+        let [base, own] = [self.base, index].map(|at| self.value(&self.time(), at));
+        base.unwrap_or(0.0) - own.unwrap_or(0.0)
     }
 
     /// The allocators ranked as the table and the answers show them.
@@ -446,7 +453,11 @@ impl Choice<'_> {
             ),
         };
         let (name, share) = (self.name(index), lower_by(saved / base));
-        format!("{name} has the lowest median: {share} less time. This would save {time}.{limit}")
+        let base = self.name(self.base);
+        format!(
+            "{name} has the lowest median: {share} less time in calls than {base}. This would save \
+             {time}.{limit}"
+        )
     }
 
     /// The allocator with the least peak memory, if it has clearly less than the base. Allocators
@@ -543,10 +554,11 @@ impl Choice<'_> {
             };
             format!("Another allocator may save up to {saved}.")
         });
+        let until_then = (base == C_LIBRARY).then_some(base);
         let sentences = [
             bound,
             self.avoid().0,
-            self.remedy(),
+            remedy(self.all.comparison, self.all.runs, until_then),
             calls_above(self.all.allocators, self.base, self.base),
         ];
         Advice {
@@ -556,28 +568,6 @@ impl Choice<'_> {
             more: self.completed(sentences),
             ..Advice::default()
         }
-    }
-
-    /// How to obtain a decision.
-    fn remedy(&self) -> String {
-        let base = self.name(self.base);
-        let until_then = match base == C_LIBRARY {
-            true => format!(" Until then, stay with {base}."),
-            false => String::new(),
-        };
-        let runs = || self.all.comparison.allocators.iter().flat_map(|result| &result.runs);
-        let busy = |run: &&keel_results::Run| {
-            run.interference.iter().any(|word| word == keel_results::OTHER_PROGRAMS)
-        };
-        let (busy, all) = (runs().filter(busy).count(), runs().count());
-        if 2 * busy > all {
-            return format!(
-                "Other programs used the processors during {busy} of {all} runs. Repeat the \
-                 comparison on an idle machine.{until_then}"
-            );
-        }
-        let more = 20.max(2 * self.all.runs);
-        format!("Repeat the comparison on a quiet machine, or with --runs {more}.{until_then}")
     }
 
     /// The sentences that are not empty, and the limits of all of them.

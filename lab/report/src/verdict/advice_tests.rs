@@ -179,7 +179,8 @@ fn own_threads_are_a_price() {
     let mut field = vec![result("glibc", &SLOW, MIB), result("keel", &FAST, MIB)];
     field[1].runs.iter_mut().for_each(|run| run.background_cpu_ns = 20_000_000);
     let found = advise(field, 10);
-    let price = "Its own threads use 20 ms of processor time in a run. Its calls save 51 ms.";
+    let price =
+        "In a run, keel's own threads use 20 ms of processor time, and its calls save 51 ms.";
     assert!(found.more.contains(price), "{found:?}");
 }
 
@@ -192,10 +193,11 @@ fn a_saving_without_effect_on_the_program_does_not_matter() {
     assert_eq!(
         found.more,
         "With glibc, allocation calls take 612 µs per minute (less than 0.01 % of the recorded \
-         time). keel has the lowest median: 50 % less time. This would save 306 µs per minute \
-         (less than 0.01 % of the recorded time). Savings below 0.1 % of the recorded time do not \
-         matter. If memory matters, use keel: peak memory is 10 MiB (10 %) lower. No call took \
-         more than 1 ms. Calls during which the system ran another thread are not counted."
+         time). keel has the lowest median: 50 % less time in calls than glibc. This would save \
+         306 µs per minute (less than 0.01 % of the recorded time). Savings below 0.1 % of the \
+         recorded time do not matter. If memory matters, use keel: peak memory is 10 MiB (10 %) \
+         lower. No call took more than 1 ms. Calls during which the system ran another thread are \
+         not counted."
     );
 }
 

@@ -157,18 +157,18 @@ impl SlowCalls {
         let ticks_per_ns = comparison.clock.ticks_per_ns;
         let drawn = comparison.allocators.iter().filter_map(|result| {
             let run = &result.runs[median_run(result)?];
-            Some((result.name.as_str(), run.outliers.as_slice()))
+            Some(run.outliers.as_slice())
         });
         let own_work = |outlier: &&Outlier| {
             outlier.cause & !(CAUSE_SYSCALL_UNKNOWN | CAUSE_FOLLOWS_DETECTOR) == 0
         };
-        let floor =
-            drawn.clone().filter(|(name, _)| *name == FLOOR).flat_map(|(_, outliers)| outliers);
+        let floor = comparison.allocators.iter().filter(|result| result.name == FLOOR);
+        let floor = floor.flat_map(|result| &result.runs).flat_map(|run| &run.outliers);
         let longest = floor.filter(own_work).map(|outlier| outlier.ticks).max().unwrap_or(0);
         let machine_ns = f64::from(longest) / ticks_per_ns;
         let (mut causes, mut cause_indices) = (Vec::new(), HashMap::new());
         let mut index_of_words = HashMap::new();
-        for outlier in drawn.flat_map(|(_, outliers)| outliers) {
+        for outlier in drawn.flatten() {
             cause_indices.entry(cause_key(outlier)).or_insert_with(|| {
                 let words = cause_words(outlier);
                 *index_of_words.entry(words.clone()).or_insert_with(|| {
@@ -186,7 +186,7 @@ impl SlowCalls {
         SlowCalls { causes, verdicts, cause_indices, ticks_per_ns, machine_ns }
     }
 
-    /// The index of a call's cause.
+    /// The index of the cause of a call of a median run.
     pub fn cause_index(&self, outlier: &Outlier) -> usize {
         self.cause_indices.get(&cause_key(outlier)).copied().unwrap_or(0)
     }
@@ -197,9 +197,9 @@ impl SlowCalls {
         ground(outlier, ns, self.machine_ns) as usize
     }
 
-    /// The words for a call's cause.
-    pub fn cause(&self, outlier: &Outlier) -> &str {
-        self.causes.get(self.cause_index(outlier)).map_or("", String::as_str)
+    /// The words for the cause of a call of any run.
+    pub fn cause(outlier: &Outlier) -> String {
+        cause_words(outlier)
     }
 
     /// A call's attribution.

@@ -105,3 +105,22 @@ fn interrupted_caution(
     let result = format!("The result for {operation} p99.9 without interrupted calls is:");
     Some(format!("{share} {result} {}", without.sentence))
 }
+
+/// How to obtain a decision if the runs vary too much. `until_then`: the allocator to keep.
+pub fn remedy(comparison: &Comparison, fewest_runs: usize, until_then: Option<&str>) -> String {
+    let until_then =
+        until_then.map_or_else(String::new, |name| format!(" Until then, stay with {name}."));
+    let runs = || comparison.allocators.iter().flat_map(|result| &result.runs);
+    let busy = |run: &&keel_results::Run| {
+        run.interference.iter().any(|word| word == keel_results::OTHER_PROGRAMS)
+    };
+    let (busy, all) = (runs().filter(busy).count(), runs().count());
+    if 2 * busy > all {
+        return format!(
+            "Other programs used the processors during {busy} of {all} runs. Repeat the \
+             comparison on an idle machine.{until_then}"
+        );
+    }
+    let more = 20.max(2 * fewest_runs);
+    format!("Repeat the comparison on a quiet machine, or with --runs {more}.{until_then}")
+}

@@ -1,6 +1,6 @@
-//! The slowest individual calls, described: the slowest one that is attributed to an allocator, and
-//! the slowest of all if that is another one. They are calls of the median runs, because only these
-//! are drawn. If another run had a slower one, the description states this.
+//! The slowest individual calls of all runs, described: the slowest one that is attributed to an
+//! allocator, and the slowest of all if that is another one. Charts show only the median runs; the
+//! description states whether the call is in one.
 
 use super::cause::{Attribution, OWN_WORK, SlowCalls};
 use super::same_calls::{costs_floor, floor_of_probes};
@@ -18,8 +18,9 @@ use std::path::Path;
 pub struct Hitch {
     /// Index of the allocator.
     pub allocator: usize,
-    /// Index of the call in the block of the allocator's slow calls; 0 without counted rows.
-    pub at: usize,
+    /// Index of the call in the block of the allocator's slow calls; None if it is not in the
+    /// median run, or without counted rows.
+    pub at: Option<usize>,
     /// To what its duration is attributed.
     pub attribution: Option<Attribution>,
     /// `Slowest call caused by an allocator: 12 ms`.
@@ -32,15 +33,15 @@ pub struct Hitch {
     pub verdict: String,
     /// The same call under the other allocators, a sentence; empty if it was not looked up.
     pub others: String,
-    /// The slowest such call of the other runs, a sentence; empty if none is slower.
-    pub other_runs: String,
+    /// Which run it is of, a sentence; empty if it is the one that the charts show.
+    pub run: String,
 }
 
 impl Hitch {
     /// The whole text.
     pub fn text(&self) -> String {
-        let Hitch { title, sentence, cause, verdict, other_runs, .. } = self;
-        let text = format!("{title} {sentence} {cause} {verdict} {other_runs}");
+        let Hitch { title, sentence, cause, verdict, run, .. } = self;
+        let text = format!("{title} {sentence} {cause} {verdict} {run}");
         text.trim_end().to_owned()
     }
 }
@@ -50,6 +51,10 @@ impl Hitch {
 struct Call<'a> {
     allocator: usize,
     name: &'a str,
+    /// Number of its run from 1, and of all runs of the allocator.
+    run: (usize, usize),
+    /// Whether this is the median run.
+    is_drawn: bool,
     outlier: &'a Outlier,
     ns: f64,
 }
@@ -67,15 +72,16 @@ pub fn hitches(counted: &Counted<'_>) -> Vec<Hitch> {
     let comparison = counted.comparison;
     let words = SlowCalls::of(comparison);
     let Some(operations) = &counted.operations else { return Vec::new() };
-    let describe_one = |Chosen { title, call, slower }: Chosen<'_>| {
+    let describe_one = |Chosen { title, call }: Chosen<'_>| {
         let detail = operations.detail(call.outlier.row)?;
         let (kind, size, time) = (detail.kind, detail.size, detail.time);
         let operation = Operation { kind, size, time, thread: Some(detail.thread) };
-        let by_time = counted.slow_calls(call.allocator);
-        let at = by_time.iter().position(|(_, outlier)| outlier.row == call.outlier.row)?;
+        let by_time = call.is_drawn.then(|| counted.slow_calls(call.allocator));
+        let at = by_time.and_then(|calls| {
+            calls.iter().position(|(_, outlier)| outlier.row == call.outlier.row)
+        });
         let others = other_allocators(counted, &call);
-        let hitch = describe(&title, &call, &operation, comparison, &words);
-        Some(Hitch { at, others, other_runs: slower, ..hitch })
+        Some(Hitch { at, others, ..describe(title, &call, &operation, comparison, &words) })
     };
     choose(comparison, &words).into_iter().filter_map(describe_one).collect()
 }
@@ -86,17 +92,22 @@ pub fn read_hitches(comparison: &Comparison, folder: &Path) -> Result<Vec<Hitch>
     let path = folder.join(OPERATIONS_FILE);
     let words = SlowCalls::of(comparison);
     let mut found = Vec::new();
-    for Chosen { title, call, slower } in choose(comparison, &words) {
+    for Chosen { title, call } in choose(comparison, &words) {
         // A row beyond the operations does not belong to these runs.
         let row = if path.exists() { operation_at(&path, call.outlier.row)? } else { None };
         if let Some(row) = row {
             let operation =
                 Operation { kind: row.op, size: row.size, time: row.time, thread: None };
-            let hitch = describe(&title, &call, &operation, comparison, &words);
-            found.push(Hitch { other_runs: slower, ..hitch });
+            found.push(describe(title, &call, &operation, comparison, &words));
         }
     }
     Ok(found)
+}
+
+/// The rows of the operations that [`hitches`] describes.
+pub fn hitch_rows(comparison: &Comparison) -> Vec<u64> {
+    let chosen = choose(comparison, &SlowCalls::of(comparison));
+    chosen.iter().map(|one| one.call.outlier.row).collect()
 }
 
 /// The title of the first call, unless no call is attributed to an allocator.
@@ -104,62 +115,50 @@ const SLOWEST: &str = "Slowest call caused by an allocator";
 
 /// A call to describe.
 struct Chosen<'a> {
-    title: String,
+    title: &'static str,
     call: Call<'a>,
-    /// See [`Hitch::other_runs`].
-    slower: String,
 }
 
 /// The calls to describe.
 fn choose<'a>(comparison: &'a Comparison, words: &SlowCalls) -> Vec<Chosen<'a>> {
-    let slowest = |drawn: bool, wanted: &dyn Fn(&Call<'a>) -> bool| {
-        slow_calls(comparison, drawn).filter(wanted).max_by(|a, b| a.ns.total_cmp(&b.ns))
-    };
-    let chosen = |title: &str, caused: bool, call: Call<'a>, wanted: &dyn Fn(&Call<'a>) -> bool| {
-        match slowest(false, wanted).filter(|other| other.ns > call.ns) {
-            None => Chosen { title: title.to_owned(), call, slower: String::new() },
-            Some(Call { ns, name, .. }) => {
-                let took = duration(ns);
-                let other = match caused {
-                    true => format!("{name} caused a call of {took}"),
-                    false => format!("a call with {name} took {took}"),
-                };
-                let only = "The page shows only calls of the median runs.";
-                let slower = format!("{only} In another run, {other}.");
-                Chosen { title: title.to_owned(), call, slower }
-            }
-        }
-    };
-    let beside = |call: &Call<'_>| match words.verdict(call.outlier).attribution {
-        Attribution::System => "A longer call, not caused by an allocator",
-        _ => "A longer call, of uncertain cause",
+    let slowest = |wanted: &dyn Fn(&Call<'a>) -> bool| {
+        slow_calls(comparison).filter(wanted).max_by(|a, b| a.ns.total_cmp(&b.ns))
     };
     let own = |call: &Call<'_>| words.verdict(call.outlier).attribution == Attribution::Allocator;
-    let Some(worst) = slowest(true, &|_| true) else { return Vec::new() };
-    match slowest(true, &own) {
-        Some(found) if !own(&worst) => vec![
-            chosen(SLOWEST, true, found, &own),
-            chosen(beside(&worst), false, worst, &|_| true),
-        ],
-        Some(_) => vec![chosen(SLOWEST, true, worst, &own)],
-        None => vec![chosen("Slowest call", false, worst, &|_| true)],
+    let Some(worst) = slowest(&|_| true) else { return Vec::new() };
+    match slowest(&own) {
+        Some(found) if !own(&worst) => {
+            let beside = match words.verdict(worst.outlier).attribution {
+                Attribution::System => "A longer call, not caused by an allocator",
+                _ => "A longer call, of uncertain cause",
+            };
+            vec![
+                Chosen { title: SLOWEST, call: found },
+                Chosen { title: beside, call: worst },
+            ]
+        }
+        Some(_) => vec![Chosen { title: SLOWEST, call: worst }],
+        None => vec![Chosen { title: "Slowest call", call: worst }],
     }
 }
 
-/// The slow calls of the median runs, or those of all other runs.
-fn slow_calls(comparison: &Comparison, drawn: bool) -> impl Iterator<Item = Call<'_>> {
+/// The slow calls of all runs of all allocators.
+fn slow_calls(comparison: &Comparison) -> impl Iterator<Item = Call<'_>> {
     let ticks_per_ns = comparison.clock.ticks_per_ns;
     let results =
         comparison.allocators.iter().enumerate().filter(|(_, result)| result.name != FLOOR);
     results.flat_map(move |(allocator, result)| {
-        let median = median_run(result);
+        let (median, count) = (median_run(result), result.runs.len());
         let runs = result.runs.iter().enumerate();
-        let runs = runs.filter(move |(run, _)| (Some(*run) == median) == drawn);
-        runs.flat_map(|(_, run)| &run.outliers).map(move |outlier| Call {
-            allocator,
-            name: &result.name,
-            outlier,
-            ns: f64::from(outlier.ticks) / ticks_per_ns,
+        runs.flat_map(move |(run, one)| {
+            one.outliers.iter().map(move |outlier| Call {
+                allocator,
+                name: &result.name,
+                run: (run + 1, count),
+                is_drawn: Some(run) == median,
+                outlier,
+                ns: f64::from(outlier.ticks) / ticks_per_ns,
+            })
         })
     })
 }
@@ -189,14 +188,19 @@ fn describe(
     let verdict = words.verdict(call.outlier);
     Hitch {
         allocator: call.allocator,
-        at: 0,
+        at: None,
         attribution: Some(verdict.attribution),
         title: format!("{title}: {}", duration(call.ns)),
         sentence: format!("in {name}{size} with {}, at {at}{frame}{thread}.", call.name),
-        cause: cause_sentence(words.cause(call.outlier), verdict.attribution),
+        cause: cause_sentence(&SlowCalls::cause(call.outlier), verdict.attribution),
         verdict: verdict.sentence.clone(),
         others: String::new(),
-        other_runs: String::new(),
+        run: match (call.is_drawn, call.run) {
+            (true, _) => String::new(),
+            (false, (run, runs)) => {
+                format!("This was run {run} of {runs}; the charts show another run.")
+            }
+        },
     }
 }
 
@@ -285,9 +289,13 @@ mod tests {
         comparison
     }
 
-    fn titles(comparison: &Comparison) -> Vec<[String; 2]> {
-        let chosen = choose(comparison, &SlowCalls::of(comparison));
-        chosen.into_iter().map(|one| [one.title, one.slower]).collect()
+    fn chosen(slow: [[u32; 2]; 3]) -> Vec<(&'static str, u32, usize, bool)> {
+        let comparison = comparison(slow);
+        let found = choose(&comparison, &SlowCalls::of(&comparison));
+        let of = |one: Chosen<'_>| {
+            (one.title, one.call.outlier.ticks, one.call.run.0, one.call.is_drawn)
+        };
+        found.into_iter().map(of).collect()
     }
 
     #[test]
@@ -302,25 +310,30 @@ mod tests {
     }
 
     #[test]
-    fn a_slower_call_of_another_run_is_stated() {
-        let found = titles(&comparison([[50, 70], [40, 60], [30, 90]]));
+    fn the_worst_calls_are_those_of_all_runs() {
+        const BESIDE: &str = "A longer call, not caused by an allocator";
         assert_eq!(
-            found,
-            [
-                [
-                    SLOWEST,
-                    "The page shows only calls of the median runs. In another run, keel caused a \
-                     call of 50 ns."
-                ],
-                [
-                    "A longer call, not caused by an allocator",
-                    "The page shows only calls of the median runs. In another run, a call with \
-                     keel took 90 ns."
-                ]
-            ]
+            chosen([[50, 70], [40, 60], [30, 90]]),
+            [(SLOWEST, 50, 1, false), (BESIDE, 90, 3, false)]
         );
-        let found = titles(&comparison([[30, 50], [40, 60], [10, 20]]));
-        assert_eq!(found[0], [SLOWEST, ""]);
-        assert_eq!(found[1], ["A longer call, not caused by an allocator", ""]);
+        assert_eq!(
+            chosen([[30, 50], [40, 60], [10, 20]]),
+            [(SLOWEST, 40, 2, true), (BESIDE, 60, 2, true)]
+        );
+        assert_eq!(chosen([[30, 50], [40, 60], [90, 20]]), [(SLOWEST, 90, 3, false)]);
+    }
+
+    #[test]
+    fn a_call_of_a_run_that_is_not_drawn_states_its_run() {
+        let mut comparison = comparison([[50, 20], [40, 20], [30, 20]]);
+        // No call of the median run has this cause.
+        comparison.allocators[0].runs[0].outliers[0].faults = 3;
+        let words = SlowCalls::of(&comparison);
+        let found = choose(&comparison, &words);
+        let operation = Operation { kind: 0, size: 64, time: 0, thread: None };
+        let hitch = describe(found[0].title, &found[0].call, &operation, &comparison, &words);
+        assert_eq!(hitch.run, "This was run 1 of 3; the charts show another run.");
+        assert_eq!(hitch.cause, "Cause: 3 page faults.");
+        assert!(hitch.text().ends_with(&hitch.run), "{}", hitch.text());
     }
 }

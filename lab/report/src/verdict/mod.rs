@@ -17,7 +17,7 @@ mod sentences;
 mod tests;
 
 pub use cause::SlowCalls;
-pub use hitch::{Hitch, hitches, read_hitches};
+pub use hitch::{Hitch, hitch_rows, hitches, read_hitches};
 pub use judge::{Verdict, judge};
 pub use pairs::{PAIR_PHRASES, Pair, PairFacts, PairPhrases, PairRow, all_pairs, pair};
 pub use same_calls::{costs_floor, floor_of_probes, same_calls};

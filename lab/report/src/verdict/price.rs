@@ -37,17 +37,19 @@ pub fn memory_price(
     format!("peak memory is {what} ({:.0} %) {word}", 100.0 * share)
 }
 
-/// The processor time of the allocator's own threads, if it is a relevant part of what it saves.
+/// The processor time of the allocator's own threads, if it is a relevant part of what the calls of
+/// a run save.
 pub fn background(one: &AllocatorFigures, saved: f64) -> String {
     let used = one.figures.get("background").map_or(0.0, |spread| spread.median);
     if used < BACKGROUND * saved || used == 0.0 {
         return String::new();
     }
-    format!(
-        "Its own threads use {} of processor time in a run. Its calls save {}.",
-        duration(used),
-        duration(saved)
-    )
+    let (name, used) = (&one.name, duration(used));
+    let saved = match saved > 0.0 {
+        true => format!("its calls save {}", duration(saved)),
+        false => "its calls save no time in total".to_owned(),
+    };
+    format!("In a run, {name}'s own threads use {used} of processor time, and {saved}.")
 }
 
 /// The calls of a run above 1 ms: with the base, with the advised allocator, and with the others.
