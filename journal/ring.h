@@ -102,6 +102,9 @@ enum kl_ring_op {
     KL_RING_TEXT = 12,        // 16 bytes of a mark's text: address, size
     KL_RING_MARK = 13,        // a named mark; the last 16 bytes of its text, NUL-padded
     KL_RING_THREAD_NAME = 14, // address, size = the new name of the thread, 16 bytes
+    // A sample of the caches (recorder/caches.h): time of the event before; address = ticks since
+    // the chain of lines was read, size = ticks that it took to read them again
+    KL_RING_CACHES = 15,
 };
 
 #define KL_ORIGIN_STACK (UINT64_C(1) << 47)

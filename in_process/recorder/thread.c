@@ -1,5 +1,6 @@
 #include "thread.h"
 
+#include "caches.h"
 #include "host.h"
 #include "log.h"
 #include "signals.h"
@@ -160,6 +161,39 @@ static uint64_t half_lap_end(uint64_t index, uint32_t slots) {
     return (index / half + 1) * half;
 }
 
+// clang-format off
+// ---- Samples of the caches ----------------------------------------------------------------------
+// clang-format on
+
+// Two events in a row take the slow path: at the first one the chain of lines is read, at the
+// second one it is timed. All other events cost nothing.
+enum { FIRST_PRIME = 32, PRIME_DISTANCE_LEAST = 512, PRIME_DISTANCE_SPREAD = 1024 };
+
+// Only a reader that runs on the same processors, beside the program, knows what the times mean.
+static bool caches_are_sampled(void) {
+    return session.own_log == 0 && session.clock == KL_CLOCK_TSC;
+}
+
+// An index that does not follow the rhythm of the program's calls.
+static uint64_t prime_after(uint64_t index, uint64_t time) {
+    uint64_t spread = (time * UINT64_C(0x9E3779B97F4A7C15) >> 32) % PRIME_DISTANCE_SPREAD;
+    return index + PRIME_DISTANCE_LEAST + spread;
+}
+
+// Lowers the limit, so that the event with the index `next_prime` takes the slow path; after a
+// prime, the next event.
+static void limit_renew(struct thread* thread) {
+    uint64_t end = thread->primed != 0 ? thread->head : thread->next_prime;
+    thread->limit = end < thread->room ? end : thread->room;
+}
+
+static void caches_prime(struct thread* thread, uint64_t index, uint64_t time) {
+    thread->next_prime = caches_are_sampled() ? prime_after(index, time) : UINT64_MAX;
+    if (thread->next_prime == UINT64_MAX) return;
+    caches_read();
+    thread->primed = ticks();
+}
+
 // Signals are blocked. Otherwise a handler could claim an index of a partly initialised ring, and
 // leave a slot that is never filled.
 static void thread_use_ring(struct thread* thread, struct kl_ring_entry* entry) {
@@ -171,10 +205,13 @@ static void thread_use_ring(struct thread* thread, struct kl_ring_entry* entry) 
     thread->mask = entry->slots - 1;
     thread->shift = bit_lowest(entry->slots);
     thread->slots = (struct kl_ring_slot*)((char*)ring + KL_RING_HEADER_BYTES);
-    thread->limit = half_lap_end(head, entry->slots);
+    thread->room = half_lap_end(head, entry->slots);
+    thread->next_prime = head + FIRST_PRIME;
+    thread->primed = 0;
     slot_publish(&thread->slots[head & thread->mask], thread_begin_event(thread),
                  kl_ring_tag(head, thread->shift));
     thread->head = head + 1;
+    limit_renew(thread);
 }
 
 // Takes a ring for the thread. False: the recording has ended.
@@ -216,6 +253,7 @@ static void thread_return_ring(struct thread* thread) {
     uint64_t head = thread->head;
     thread->closed = true;
     thread->limit = 0; // from here on, every event takes the slow path and borrows a ring
+    thread->room = 0;
     thread->slots = NULL;
     ring_return(thread->entry, head);
     signals_restore(before);
@@ -239,15 +277,31 @@ static void thread_detach(void* value) {
 // ---- The slow path ------------------------------------------------------------------------------
 // clang-format on
 
-// The limit is the end of the half lap of the index. Therefore the reader's tail is read twice per
-// lap.
-static void event_record_own(struct thread* thread, uint64_t index, struct event event) {
+// Waits until the index may be written. Then there is room up to the end of its half lap, so that
+// the reader's tail is read twice per lap.
+static bool thread_make_room(struct thread* thread, uint64_t index) {
     uint64_t needed = half_lap_end(index, thread->ring_slots);
-    if (!ring_wait(thread->entry, needed)) return;
-    if (needed > thread->limit) thread->limit = needed;
-    slot_publish(&thread->slots[index & thread->mask], event, kl_ring_tag(index, thread->shift));
+    if (!ring_wait(thread->entry, needed)) return false;
+    if (needed > thread->room) thread->room = needed;
     uint64_t unread = index - atomic_get(&thread->ring->tail);
     if (unread >= thread->ring_slots / 2 && session.own_log == 0) session_ring_bell();
+    return true;
+}
+
+static void event_record_own(struct thread* thread, uint64_t index, struct event event) {
+    uint64_t primed = thread->primed;
+    uint64_t read = primed != 0 ? caches_read() : 0; // before anything else is read
+    thread->primed = 0;
+    if (index >= thread->room && !thread_make_room(thread, index)) return;
+    slot_publish(&thread->slots[index & thread->mask], event, kl_ring_tag(index, thread->shift));
+    if (primed != 0) {
+        uint64_t pause = event.time > primed ? event.time - primed : 0;
+        limit_renew(thread);
+        record(KL_RING_CACHES, event.time, (const void*)pause, read, 0);
+    } else if (index >= thread->next_prime) {
+        caches_prime(thread, index, event.time);
+    }
+    limit_renew(thread);
 }
 
 static void event_record_first(struct thread* thread, struct event event) {
@@ -259,6 +313,7 @@ static void thread_renew(struct thread* thread) {
     sigset_t before = signals_block();
     thread->slots = NULL;
     thread->limit = 0;
+    thread->room = 0;
     thread->recording = atomic_get(&session.number);
     signals_restore(before);
 }

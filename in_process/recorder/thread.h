@@ -8,8 +8,9 @@
 //       |                           the limit, store 32 bytes, the last word with release:
 //       |                           about 3 ns besides the clock's 10
 //       +- thread_record_slow       every half lap: read the reader's tail, wake the reader, wait
-//                                   if the ring is full. First event of a thread: take a ring. An
-//                                   event after the thread's end, or of a signal handler that
+//                                   if the ring is full. Twice in about 1,024 events: a sample of
+//                                   the caches. First event of a thread: take a ring. An event
+//                                   after the thread's end, or of a signal handler that
 //                                   interrupted the above: borrow a ring for this event.
 // clang-format on
 //
@@ -36,7 +37,7 @@ struct deleting {
 
 struct thread {
     uint64_t head;              // the next index to claim
-    uint64_t limit;             // lower indexes may be written; 0 while there is no ring
+    uint64_t limit;             // lower indexes need no slow path; at most `room`
     struct kl_ring_slot* slots; // of the ring; NULL: none
     uint64_t mask;              // number of slots - 1
     uint32_t shift;             // log2 of the number of slots
@@ -44,6 +45,9 @@ struct thread {
     uint32_t recording;         // session.number of the recording that the ring belongs to
     uint32_t depth;             // nested calls of record_checked: signal handlers nest
     struct deleting deleting;
+    uint64_t room;           // lower indexes may be written; 0 while there is no ring
+    uint64_t next_prime;     // the index at which the chain of lines is read (caches.h)
+    uint64_t primed;         // when that was, ticks; 0: the chain has been timed since
     const void* caller;      // of the current operator; NULL: malloc's own caller counts
     uint64_t realloc_origin; // of a realloc of NULL whose begin the program reported
     size_t new_size;         // of the current aligned operator new; 0: none

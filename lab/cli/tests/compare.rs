@@ -38,7 +38,7 @@ fn wrong_options_are_answered_with_the_possible_values() {
         ("--touch", "some", "give none, first-byte, page or all"),
         ("--runs", "0", "give 1 to 1000, FEWEST..MOST, or auto"),
         ("--runs", "5..3", "give 1 to 1000, FEWEST..MOST, or auto"),
-        ("--between", "1M", "give evict=SIZE, such as evict=1M"),
+        ("--between", "1M", "give evict=auto or evict=SIZE, such as evict=1M"),
         ("--symbols", "mi_", "--symbols applies to libraries given by path, and there is none"),
     ] {
         let output = keel(folder.path(), &["compare", "game.journal.parquet", option, value]);

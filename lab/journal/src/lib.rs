@@ -18,6 +18,7 @@
 //! ```
 
 pub mod analysis;
+mod caches;
 mod chunk;
 mod columns;
 mod encoder;
@@ -35,6 +36,7 @@ mod slice;
 mod text_form;
 mod writer;
 
+pub use caches::{CACHE_LEVELS, Caches, Pauses, cache_sizes};
 pub use encoder::Options;
 pub use error::{Error, Result};
 pub use event::{Event, Op, Origin};

@@ -1,6 +1,7 @@
 //! The metadata of a journal. It is stored as JSON under the key `keel.journal` of the Parquet
 //! footer.
 
+use crate::caches::Caches;
 use serde::{Deserialize, Serialize};
 
 /// The version of the journal format that this crate writes.
@@ -61,6 +62,9 @@ pub struct Metadata {
     /// The call sites, if they were recorded.
     #[serde(skip_serializing_if = "Stacks::is_empty")]
     pub stacks: Stacks,
+    /// What the program evicted from the caches between two operations, if it was measured.
+    #[serde(skip_serializing_if = "Caches::is_empty")]
+    pub caches: Caches,
     /// How the program ended: `exit 0`, `signal 9`, `still running`, `exec PROGRAM`; empty if
     /// unknown.
     pub ended: String,

@@ -25,12 +25,14 @@
 //! rows ahead of the slowest running thread. Therefore the set of live objects, and with it the
 //! memory, stays close to that of the recorded program.
 
+mod eviction;
 mod op;
 mod plan;
 mod results;
 mod script;
 mod shared;
 
+pub use eviction::{CLASSES, Eviction, LEVELS, Shares};
 pub use op::{Kind, Op, calls};
 pub use plan::{Header, Plan, PlanShape, PlanWriter, Thread, ThreadShape};
 pub use results::{

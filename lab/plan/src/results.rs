@@ -1,5 +1,6 @@
 //! The results of the player, and its orders beside the plan.
 
+use crate::eviction::{CLASSES, Eviction, LEVELS, Shares};
 use crate::{Header, Plain, SharedError, SharedMemory};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -32,9 +33,8 @@ pub struct Orders {
     pub verify: bool,
     /// See [`ClockChoice`].
     pub clock: ClockChoice,
-    /// Bytes that each thread reads between two calls, to evict caches, until the next call is due.
-    /// 0: none. Only with a schedule.
-    pub evict_bytes: u64,
+    /// What each thread reads between two calls, to evict caches. Only with a schedule.
+    pub evict: Eviction,
     /// No clock around each call, no records, no schedule: only the time of the whole run.
     pub unclocked: bool,
     /// In an unclocked run, sum up the usable sizes of all blocks. The time of such a run means
@@ -79,7 +79,12 @@ pub struct Control {
     pub self_test: [[AtomicU32; 2]; SELF_TESTS.len()],
     unclocked: AtomicU32,
     usable_sizes: AtomicU32,
+    /// [`Eviction::Bytes`]; `RECORDED`: the two fields below are valid.
     evict_bytes: AtomicU64,
+    /// [`Shares`].
+    level_bytes: [AtomicU64; LEVELS],
+    /// See `level_bytes`.
+    level_shares: [[AtomicU64; LEVELS]; CLASSES],
     /// Ticks and CLOCK_MONOTONIC (ns) at the start of the run.
     pub start_ticks: AtomicU64,
     /// See `start_ticks`.
@@ -128,6 +133,9 @@ pub struct Control {
     message: [AtomicU8; 1024],
 }
 
+/// See `Control::evict_bytes`.
+const RECORDED: u64 = u64::MAX;
+
 /// The numbers of cache lines of [`Control::stores_in_flight`].
 pub const STORED_LINES: [usize; 2] = [1, 16];
 
@@ -166,7 +174,7 @@ pub struct ThreadState {
     pub pair_ticks: AtomicU64,
     /// The number of these measurements.
     pub pair_count: AtomicU64,
-    /// Bytes that were read between calls: see [`Orders::evict_bytes`].
+    /// Bytes that were read between calls: see [`Orders::evict`].
     pub evicted_bytes: AtomicU64,
     reserved_end: [AtomicU64; 3],
 }
@@ -231,7 +239,11 @@ unsafe impl Plain for Record {}
 const _: () = assert!(size_of::<ThreadState>() == 256 && size_of::<Record>() == 16);
 const _: () = assert!(
     size_of::<Control>()
-        == 8 + 10 * 4 + (SELF_TESTS.len() + 1) * 8 + 25 * 8 + FREE_FUNCTIONS_BYTES + 1024
+        == 8 + 10 * 4
+            + (SELF_TESTS.len() + 1) * 8
+            + (25 + LEVELS + LEVELS * CLASSES) * 8
+            + FREE_FUNCTIONS_BYTES
+            + 1024
 );
 
 /// The thread was preempted, migrated or signalled during the call.
@@ -327,7 +339,7 @@ impl Results {
         control.touch_inside.store(u32::from(orders.touch_inside), Relaxed);
         control.verify.store(u32::from(orders.verify), Relaxed);
         control.usable_sizes.store(u32::from(orders.usable_sizes), Relaxed);
-        control.evict_bytes.store(orders.evict_bytes, Relaxed);
+        control.set_eviction(&orders.evict);
         control.unclocked.store(u32::from(orders.unclocked), Relaxed);
         control.clock_choice.store(orders.clock as u32, Relaxed);
         control.magic.store(MAGIC, Relaxed);
@@ -386,9 +398,40 @@ impl Control {
                 2 => ClockChoice::Monotonic,
                 _ => ClockChoice::Auto,
             },
-            evict_bytes: self.evict_bytes.load(Relaxed),
+            evict: self.eviction(),
             unclocked: self.unclocked.load(Relaxed) != 0,
             usable_sizes: self.usable_sizes.load(Relaxed) != 0,
+        }
+    }
+
+    fn set_eviction(&self, eviction: &Eviction) {
+        let bytes = match eviction {
+            Eviction::None => 0,
+            Eviction::Bytes(bytes) => *bytes,
+            Eviction::Recorded(_) => RECORDED,
+        };
+        self.evict_bytes.store(bytes, Relaxed);
+        let Eviction::Recorded(shares) = eviction else { return };
+        for (place, bytes) in self.level_bytes.iter().zip(shares.bytes) {
+            place.store(bytes, Relaxed);
+        }
+        let all = shares.of_65536.iter().flatten();
+        for (place, share) in self.level_shares.iter().flatten().zip(all) {
+            place.store(u64::from(*share), Relaxed);
+        }
+    }
+
+    fn eviction(&self) -> Eviction {
+        match self.evict_bytes.load(Relaxed) {
+            0 => Eviction::None,
+            RECORDED => Eviction::Recorded(Shares {
+                bytes: std::array::from_fn(|level| self.level_bytes[level].load(Relaxed)),
+                of_65536: std::array::from_fn(|class| {
+                    let shares = &self.level_shares[class];
+                    std::array::from_fn(|level| shares[level].load(Relaxed) as u32)
+                }),
+            }),
+            bytes => Eviction::Bytes(bytes),
         }
     }
 

@@ -80,7 +80,7 @@ unsafe fn perform_as<C: Clock, const TOUCH: u8, const INSIDE: bool>(part: Part<'
     let detector = CauseDetector::of_this_thread(part.detectors, slow_ticks);
     let mut timing = Timing::<C> { detector, clock: std::marker::PhantomData };
     let at_start = Start::now();
-    let mut evictor = Evictor::new(part.evicted);
+    let mut evictor = Evictor::new(part.evicted, part.orders.evict);
     let mut limit = part.first_limit();
     let (mut record, mut high, mut first, mut last) = (0usize, 0usize, None, 0);
 
@@ -159,7 +159,7 @@ fn wait_for_object<C: Clock>(part: &Part<'_>, slot: &Slot, tag: u32) -> bool {
 fn wait_until_due<C: Clock>(part: &Part<'_>, evictor: &mut Evictor<'_>, due_ns: u64) -> bool {
     let due = part.origin + (due_ns as f64 * part.waiter.ticks_per_ns) as u64;
     if evictor.is_wanted() {
-        evictor.read_until::<C>(due);
+        evictor.read_until::<C>(due, due_ns);
     }
     part.waiter.time::<C>(due)
 }

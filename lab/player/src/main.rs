@@ -187,7 +187,7 @@ fn run<C: Clock + 'static>(
         prologue: &[],
         steps: &[],
         schedule: None,
-        evicted: evict::lines(control.orders().evict_bytes)?,
+        evicted: evict::lines(control.orders().evict.most_bytes())?,
         records: std::ptr::null_mut(),
         slots,
         states: results.states(),

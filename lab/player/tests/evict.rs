@@ -5,6 +5,7 @@
 mod support;
 
 use keel_allocators::Kind;
+use keel_plan::Eviction;
 use keel_replay::{Options, Pace, Touch};
 use keel_results::{Comparison, percentile};
 use support::{Bench, Story, allocator, library, mallocs};
@@ -26,8 +27,13 @@ fn compare(story: &Story, evict_bytes: u64) -> Comparison {
     let mut bench = Bench::new();
     let chain = allocator("chain", Kind::Peer, Some(library(bench.folder.path(), "evict")));
     let pace = Pace::Times(1.0);
-    bench.options = Options { pace, evict_bytes, touch: Touch::None, ..bench.options };
+    bench.options =
+        Options { pace, evict: bytes(evict_bytes), touch: Touch::None, ..bench.options };
     bench.compare(story, vec![chain]).unwrap().comparison
+}
+
+fn bytes(bytes: u64) -> Eviction {
+    if bytes == 0 { Eviction::None } else { Eviction::Bytes(bytes) }
 }
 
 /// The median malloc, ns.

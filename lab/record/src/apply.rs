@@ -1,5 +1,6 @@
 //! Applies the ordered events of one process to its live blocks, and writes the rows.
 
+use crate::caches::Levels;
 use crate::clock::Clock;
 use crate::live::{Live, Realloc, SKIPPED};
 use crate::origins::Origins;
@@ -191,7 +192,20 @@ impl Applier {
                 self.last_row = mark;
                 self.last_moment = mark;
             }
+            op::CACHES => self.sampled(event),
             _ => *self.facts.repairs.entry("unknown_operation".to_owned()).or_default() += 1,
+        }
+    }
+
+    /// A sample of the caches: a pause, and the time of a reading after it.
+    fn sampled(&mut self, event: &RawEvent) {
+        if self.early.is_some() {
+            return;
+        }
+        if let Some(levels) = Levels::of_this_machine() {
+            self.facts.caches.sizes.clone_from(&levels.sizes);
+            let pause = self.clock.duration(event.address);
+            self.facts.caches.add(pause, levels.evicted(event.size));
         }
     }
 
@@ -329,6 +343,7 @@ impl Applier {
         }
         self.facts.foreign += u64::from(matches!(row.op, Op::ForeignFree | Op::ForeignRealloc));
         self.facts.rows += 1;
+        self.facts.allocated_bytes = self.facts.allocated_bytes.saturating_add(row.size);
         let Applier { facts, origins, threads, taken, .. } = self;
         if *taken == Taken::More {
             *taken = sink.push(row, origin, &|metadata| known(facts, origins, threads, metadata));
@@ -343,7 +358,6 @@ impl Applier {
     fn begin_span(&mut self, sink: &mut dyn RowSink) {
         let Some((start, early)) = self.early.take() else { return };
         self.origin += start;
-        self.facts.allocated_bytes = self.facts.allocated_bytes.saturating_add(row.size);
         (self.last_row, self.last_moment) = (0, 0);
         self.facts.frames.clear();
         self.facts.marks.clear();
@@ -398,6 +412,7 @@ fn known(
     }
     metadata.frames.clone_from(&facts.frames);
     metadata.marks.clone_from(&facts.marks);
+    metadata.caches.clone_from(&facts.caches);
     metadata.foreign = facts.foreign;
     metadata.prologue = facts.prologue;
     metadata.modules = origins.modules().to_vec();

@@ -9,6 +9,7 @@
 
 mod apply;
 mod assemble;
+mod caches;
 mod clock;
 mod collector;
 mod encode;

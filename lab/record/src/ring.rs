@@ -49,6 +49,7 @@ pub mod op {
     pub const TEXT: u8 = 12;
     pub const MARK: u8 = 13;
     pub const THREAD_NAME: u8 = 14;
+    pub const CACHES: u8 = 15;
 }
 
 /// A slot in shared memory, `struct kl_ring_slot`.

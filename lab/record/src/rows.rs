@@ -1,7 +1,7 @@
 //! The assembler's output: rows for a sink, and metadata.
 
 use crate::perf_map::PerfMap;
-use keel_journal::{Event, Mark, Metadata, Module, Origin, Stacks};
+use keel_journal::{Caches, Event, Mark, Metadata, Module, Origin, Stacks};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
@@ -63,6 +63,8 @@ pub struct Facts {
     pub live_bytes: u64,
     /// Named marks.
     pub marks: Vec<Mark>,
+    /// What was evicted from the caches between two operations.
+    pub caches: Caches,
     /// Filled in at the end.
     pub modules: Vec<Module>,
     /// Likewise.
@@ -89,6 +91,7 @@ pub fn describe(facts: Facts, metadata: &mut Metadata) {
         .collect();
     metadata.frames = facts.frames;
     metadata.marks = facts.marks;
+    metadata.caches = facts.caches;
     metadata.prologue = facts.prologue;
     metadata.modules = facts.modules;
     metadata.stacks = facts.stacks;

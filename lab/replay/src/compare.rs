@@ -14,6 +14,7 @@ use crate::compile::{Compiled, compile_with};
 use crate::{Error, Options, Source, Touch};
 use interference::Watched as _;
 use keel_allocators::{Allocator, FLOOR};
+use keel_plan::Eviction;
 use keel_results::raw::{OPERATIONS_FILE, STACKS_FILE};
 use keel_results::{AllocatorResult, Comparison, RESULTS_VERSION, Settings};
 use operations::{OperationBatch, write_stacks};
@@ -149,8 +150,7 @@ fn everyone_failed(comparison: &Comparison) -> bool {
 }
 
 fn described(request: &Request<'_>) -> Comparison {
-    let Options { pace, evict_bytes, touch_timed, runs, max_runs, seed, serial, .. } =
-        request.options;
+    let Options { pace, evict, touch_timed, runs, max_runs, seed, serial, .. } = request.options;
     Comparison {
         version: RESULTS_VERSION,
         keel_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -158,7 +158,8 @@ fn described(request: &Request<'_>) -> Comparison {
         machine: keel_results::machine(),
         settings: Settings {
             pace: pace.to_string(),
-            evict_bytes,
+            evict_bytes: evict.most_bytes(),
+            evict_recorded: matches!(evict, Eviction::Recorded(_)),
             touch: touched(&request.options).name().to_owned(),
             touch_timed,
             runs,

@@ -29,7 +29,7 @@ pub use compile::{Compiled, compile};
 pub use digest::Rows;
 pub use error::Error;
 pub use holding::{Held, Holding, Moment, Survivor};
-pub use keel_plan::ClockChoice;
+pub use keel_plan::{CLASSES, ClockChoice, Eviction, LEVELS, Shares};
 pub use merge::{Round as MergedRound, merge};
 pub use options::{Keep, Options, Pace, Touch};
 pub use run::{Player, RunFailure};

@@ -81,8 +81,9 @@ fn check_same_plan(
     };
     let how = |comparison: &Comparison| {
         let settings = &comparison.settings;
-        let Settings { pace, evict_bytes, touch, touch_timed, serial, .. } = settings.clone();
-        (pace, evict_bytes, touch, touch_timed, serial)
+        let Settings { pace, evict_bytes, evict_recorded, touch, touch_timed, serial, .. } =
+            settings.clone();
+        (pace, evict_bytes, evict_recorded, touch, touch_timed, serial)
     };
     let differs = if one.journal != other.journal {
         "their journals"

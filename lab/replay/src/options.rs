@@ -1,6 +1,6 @@
 //! The options of a replay.
 
-use keel_plan::ClockChoice;
+use keel_plan::{ClockChoice, Eviction};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -48,9 +48,9 @@ pub enum Keep {
 pub struct Options {
     /// See [`Pace`].
     pub pace: Pace,
-    /// Bytes that each thread reads between two calls, to evict caches, until the next call is due;
-    /// 0: none. At pace max, calls are always due.
-    pub evict_bytes: u64,
+    /// What each thread reads between two calls, to evict caches, until the next call is due. At
+    /// pace max, calls are always due.
+    pub evict: Eviction,
     /// See [`Touch`].
     pub touch: Touch,
     /// Whether touching counts as a part of the call.
@@ -86,7 +86,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             pace: Pace::default(),
-            evict_bytes: 0,
+            evict: Eviction::None,
             touch: Touch::default(),
             touch_timed: true,
             runs: 5,

@@ -106,6 +106,10 @@ pub struct Settings {
     /// Bytes that each thread read between two calls, to evict caches, until the next call was due;
     /// 0: none.
     pub evict_bytes: u64,
+    /// Whether they read less in most pauses, as the program did by the journal's samples;
+    /// `evict_bytes` is then the most.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub evict_recorded: bool,
     /// `none`, `first-byte`, `page`, `all`.
     pub touch: String,
     /// Whether touching is inside the timed window.

@@ -1,17 +1,19 @@
 //! `keel compare`: replays a journal on several allocators and measures every call.
 
+mod between;
 mod needs;
 mod rounds;
 mod table;
 
 use crate::layout::Layout;
 use crate::selection::chosen;
-use crate::{format, interrupt, output};
+use crate::{interrupt, output};
 use anyhow::{Context as _, Result, bail};
+use between::Between;
 use clap::Args;
 use indicatif::ProgressBar;
 use keel_allocators::{Allocator, FLOOR, Spec};
-use keel_journal::Reader;
+use keel_journal::{Metadata, Reader};
 use keel_replay::{ClockChoice, Keep, Options, Outcome, Pace, Progress, Request, Touch};
 use keel_results::RESULTS_FILE;
 use std::path::{Path, PathBuf};
@@ -88,10 +90,11 @@ struct How {
     #[arg(short, long, default_value = "max")]
     pace: Pace,
     /// Between two calls, each thread reads SIZE bytes of other memory (1M is 1 MiB). This evicts
-    /// data from the caches, as the program's own work does. The thread stops reading when its next
-    /// call is due. Needs a pace other than max
-    #[arg(long, value_name = "evict=SIZE", value_parser = evicted)]
-    between: Option<u64>,
+    /// data from the caches, as the program's own work does. evict=auto: as much as the program
+    /// evicted in pauses of the same length, by the samples of `keel record` (pace 1x or
+    /// compressed). The thread stops reading when its next call is due. Needs a pace other than max
+    #[arg(long, value_name = "evict=auto|SIZE", value_parser = between::parse)]
+    between: Option<Between>,
     /// The bytes that are written into each new block: none, first-byte, page (one byte in each
     /// system page), or all
     #[arg(short, long, default_value = "page")]
@@ -213,13 +216,13 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     if how.tuned {
         allocators = keel_allocators::with_tuned(allocators);
     }
-    checked(&how)?;
+    between::check(how.between, how.pace)?;
     let journal = Journal::open(&path)?;
     let folder = match &output {
         Some(folder) => ResultFolder::at(folder, force)?,
         None => ResultFolder::named_after(&path)?,
     };
-    let options = options(&how);
+    let options = options(&how, journal.reader.metadata())?;
     let verify = options.verify;
     let compared = with_floor(&allocators);
     needs::state(journal.reader.rows(), compared.len(), &options, &folder.written)?;
@@ -298,23 +301,7 @@ fn with_floor(allocators: &[Allocator]) -> Vec<Allocator> {
     all
 }
 
-/// Refuses options that contradict each other.
-fn checked(how: &How) -> Result<()> {
-    if how.between.is_some() && how.pace == Pace::Max {
-        bail!(
-            "--between has no effect at pace max, where the next call is always due: add --pace 1x"
-        );
-    }
-    Ok(())
-}
-
-/// The bytes of `evict=SIZE`.
-fn evicted(text: &str) -> Result<u64, String> {
-    let size = text.strip_prefix("evict=").ok_or("give evict=SIZE, such as evict=1M")?;
-    format::parse_size(size)
-}
-
-fn options(how: &How) -> Options {
+fn options(how: &How, metadata: &Metadata) -> Result<Options> {
     // A different order in each comparison makes repetitions meaningful; the results contain the
     // seed.
     let seconds = std::time::SystemTime::now()
@@ -323,9 +310,9 @@ fn options(how: &How) -> Options {
         .as_secs();
     let Runs(runs, max_runs) =
         how.runs.unwrap_or(if how.pace == Pace::Max { AUTO } else { Runs(1, 1) });
-    Options {
+    Ok(Options {
         pace: how.pace,
-        evict_bytes: how.between.unwrap_or(0),
+        evict: between::eviction(how.between, metadata)?,
         touch: how.touch,
         touch_timed: !how.touch_untimed,
         runs,
@@ -339,7 +326,7 @@ fn options(how: &How) -> Options {
         throughput: !how.no_throughput,
         usable_sizes: !how.no_usable_size,
         timeout: Duration::from_secs(how.timeout.max(1)),
-    }
+    })
 }
 
 fn file_name(path: &Path) -> String {

@@ -6,7 +6,7 @@ use crate::{format, output, progress};
 use anyhow::Result;
 use clap::Args;
 use keel_journal::analysis::{Distribution, Facts, WrongFree};
-use keel_journal::{Metadata, Reader, Violation};
+use keel_journal::{CACHE_LEVELS, Caches, Metadata, Reader, Violation};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -215,12 +215,27 @@ fn describe_metadata(metadata: &Metadata, line: &mut impl FnMut(String)) {
             (format::count(metadata.stalls), format::nanoseconds(metadata.stalled_ns));
         line(format!("  stalls      {count}, {time} in all"));
     }
+    if !metadata.caches.is_empty() {
+        line(format!("  caches      {}", evicted(&metadata.caches)));
+    }
     for mark in &metadata.marks {
         line(format!("  mark        {:>12}  {}", format::nanoseconds(mark.time), mark.text));
     }
     for (kind, count) in &metadata.repairs {
         line(format!("  repaired    {} x {kind}", format::count(*count)));
     }
+}
+
+/// How often a level of the caches was evicted between two operations.
+fn evicted(caches: &Caches) -> String {
+    let samples = caches.samples();
+    let total: u64 = samples.iter().sum();
+    let level = |level: usize| {
+        let evicted: u64 = samples[level..].iter().sum();
+        format!("level {level} in {:.1} %", evicted as f64 * 100.0 / total.max(1) as f64)
+    };
+    let levels: Vec<String> = (1..=caches.sizes.len().min(CACHE_LEVELS)).map(level).collect();
+    format!("evicted between two operations: {} ({total} samples)", levels.join(", "))
 }
 
 fn describe_operations(facts: &Facts, line: &mut impl FnMut(String)) {

@@ -13,6 +13,16 @@ fn of_eviction(comparison: &Comparison) -> Option<String> {
     let most = runs.map(|run| run.evicted_bytes).max().filter(|_| wanted > 0)?;
     let calls: u64 = comparison.journal.operations.values().sum();
     let share = 100.0 * most as f64 / (wanted as f64 * calls.max(1) as f64);
+    if comparison.settings.evict_recorded {
+        return Some(format!(
+            "Between two calls, each thread read other memory, to evict from the caches what the \
+             recorded program evicted in pauses of the same length: nothing after most calls, at \
+             most {}. It stopped when the next call was due. In a run, the threads read {} in \
+             total. This time is not part of the latencies.",
+            keel_results::text::bytes(wanted as f64),
+            keel_results::text::bytes(most as f64),
+        ));
+    }
     Some(format!(
         "Between two calls, each thread read up to {} of other memory, to evict data from the \
          caches. It stopped when the next call was due. In a run, the threads read {} in total, \

@@ -136,14 +136,14 @@ impl<'a> Session<'a> {
         progress: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Sampler, RunFailure> {
         let allocator = &self.request.allocators[index];
-        let Options { touch_timed, verify, clock, evict_bytes, .. } = self.request.options;
+        let Options { touch_timed, verify, clock, evict, .. } = self.request.options;
         let orders = Orders {
             touch: touched(&self.request.options) as u8,
             touch_inside: touch_timed,
             // The floor keeps no contents that could be verified.
             verify: verify && allocator.name != FLOOR && clocked != Clocked::UsableSizes,
             clock,
-            evict_bytes,
+            evict,
             unclocked: clocked != Clocked::Each,
             usable_sizes: clocked == Clocked::UsableSizes,
         };

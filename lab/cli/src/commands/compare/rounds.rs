@@ -15,6 +15,7 @@ use crate::{interrupt, output};
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, Parser, Subcommand};
 use keel_allocators::Allocator;
+use keel_journal::Metadata;
 use keel_replay::{Keep, MergedRound, Options, Outcome, Request};
 use keel_results::Comparison;
 use keel_results::raw::{OPERATIONS_FILE, STACKS_FILE};
@@ -124,7 +125,7 @@ fn plan(arguments: &PlanArguments) -> Result<ExitCode> {
         return Ok(ExitCode::from(2));
     }
     let rounds = arguments.how.rounds()?;
-    Journal::open(&arguments.journal)?;
+    let opened = Journal::open(&arguments.journal)?;
     let folder = match &arguments.output {
         Some(folder) if output::is_occupied(folder) => {
             bail!("{} exists and is not empty: choose another with -o", folder.display())
@@ -135,7 +136,8 @@ fn plan(arguments: &PlanArguments) -> Result<ExitCode> {
             output::free_folder(&format!("{}.plan", name.split('.').next().unwrap_or("journal")))?
         }
     };
-    super::checked(&arguments.how)?;
+    super::between::check(arguments.how.between, arguments.how.pace)?;
+    let options = options(&arguments.how, opened.reader.metadata())?;
     let journal = arguments.journal.canonicalize()?;
     let (journal_bytes, journal_checksum) = checksum(&journal)?;
     let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
@@ -145,7 +147,7 @@ fn plan(arguments: &PlanArguments) -> Result<ExitCode> {
         journal_bytes,
         journal_checksum,
         rounds,
-        seed: options(&arguments.how).seed,
+        seed: options.seed,
         arguments: words.skip_while(|word| word != "plan").skip(1).collect(),
     };
     std::fs::create_dir_all(folder.join(ROUNDS))
@@ -246,7 +248,7 @@ fn run_rounds(arguments: &RunArguments) -> Result<ExitCode> {
             eprintln!("round {round} is complete");
             continue;
         }
-        let options = round_options(&how, &plan, round);
+        let options = round_options(&how, journal.reader.metadata(), &plan, round)?;
         let ready = Ready { layout: &layout, journal: &journal, allocators: &allocators, path };
         let Some(outcome) = ready.run(&arguments.folder, round, options)? else {
             eprintln!("keel: stopped in round {round}; the same command continues with it");
@@ -266,21 +268,21 @@ fn run_rounds(arguments: &RunArguments) -> Result<ExitCode> {
 }
 
 /// The rows of individual calls are kept from the first round only, unless all are wanted.
-fn round_options(how: &How, plan: &Plan, round: u32) -> Options {
-    let options = options(how);
+fn round_options(how: &How, metadata: &Metadata, plan: &Plan, round: u32) -> Result<Options> {
+    let options = options(how, metadata)?;
     let keep = match options.keep {
         Keep::Median if round == 0 => Keep::All,
         Keep::Median => Keep::None,
         keep => keep,
     };
-    Options {
+    Ok(Options {
         runs: 1,
         max_runs: 1,
         seed: plan.seed.wrapping_add(u64::from(round)),
         keep,
         usable_sizes: options.usable_sizes && round == 0,
         ..options
-    }
+    })
 }
 
 /// What the rounds have in common.

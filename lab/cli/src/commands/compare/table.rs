@@ -24,6 +24,7 @@ pub fn text(comparison: &Comparison) -> String {
     let timed = if settings.touch_timed { "" } else { " (not timed)" };
     let between = match settings.evict_bytes {
         0 => String::new(),
+        _ if settings.evict_recorded => ", between calls evict=auto".to_owned(),
         bytes => format!(", between calls evict={}", keel_results::text::bytes(bytes as f64)),
     };
     let mut text = format!(
