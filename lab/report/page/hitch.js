@@ -14,8 +14,8 @@ const hitchCard = async ({
   const [outliers] = await Promise.all([loadOutliers(allocator), loadStacks()]);
   // Only calls of the drawn runs are in the page.
   const drawn = at !== null;
-  const site = drawn && outliers && siteText(outliers, at);
-  const show = drawn && make("button", {
+  const site = drawn && outliers ? siteText(outliers, at) : null;
+  const show = make("button", {
     type: "button",
     class: "link",
     text: "Show call",
@@ -30,7 +30,7 @@ const hitchCard = async ({
       "p",
       { class: "fine" },
       ...[verdict, others, run].filter(Boolean).map((text) => `${text} `),
-      ...[show].filter(Boolean),
+      ...(drawn ? [show] : []),
     ),
   );
 };

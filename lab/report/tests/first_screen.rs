@@ -134,6 +134,35 @@ fn slowest_calls_table_shows_the_attribution_of_each_cause() {
     window.assert_no_problems();
 }
 
+#[test]
+fn a_hitch_of_a_run_that_is_not_drawn_cannot_be_shown() {
+    let Some(window) = Window::open(1280, 900, &screenshots()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    make_page(folder.path(), &[("keel", 12, CAUSE_FAULT)]);
+    let path = folder.path().join(keel_results::RESULTS_FILE);
+    let mut results: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let allocators = results["allocators"].as_array_mut().unwrap();
+    let keel = allocators.iter_mut().find(|one| one["name"] == "keel").unwrap();
+    let runs = keel["runs"].as_array_mut().unwrap();
+    let not_drawn = runs.iter().position(|run| run["raw"].is_null()).unwrap();
+    let ticks = 90 * (common::TICKS_PER_NS * 1e6) as u32;
+    runs[not_drawn]["outliers"] =
+        json!([{"row": 0, "start": 1, "ticks": ticks, "cause": CAUSE_FAULT, "faults": 7}]);
+    std::fs::write(&path, results.to_string()).unwrap();
+    let folders = [folder.path().to_path_buf()];
+    let report = keel_report::build(&folders, keel_report::Options::default(), &|_, _| {}).unwrap();
+    let page = folder.path().join("report.html");
+    std::fs::write(&page, report.html).unwrap();
+    window.show(&page);
+    window.wait_until_drawn();
+    let card = text(&window, ".hitch-card:first-child");
+    let run = format!("This was run {} of 5; the charts show another run.", not_drawn + 1);
+    assert!(card.starts_with("Worst hitch: 90 ms in a "), "{card}");
+    assert!(card.contains("Cause: 7 page faults.") && card.trim().ends_with(&run), "{card}");
+    assert!(!card.contains("false") && !card.contains("Show call"), "{card}");
+    window.assert_no_problems();
+}
+
 /// Checks that an element ends within a window of this height.
 fn assert_ends_within(window: &Window, selector: &str, height: f64) {
     let [_, top, _, tall] = window.bounds_of(selector);
