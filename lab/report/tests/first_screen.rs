@@ -157,7 +157,7 @@ fn a_hitch_of_a_run_that_is_not_drawn_cannot_be_shown() {
     window.wait_until_drawn();
     let card = text(&window, ".hitch-card:first-child");
     let run = format!("This was run {} of 5; the charts show another run.", not_drawn + 1);
-    assert!(card.starts_with("Worst hitch: 90 ms in a "), "{card}");
+    assert!(card.starts_with("Slowest call caused by an allocator: 90 ms in a "), "{card}");
     assert!(card.contains("Cause: 7 page faults.") && card.trim().ends_with(&run), "{card}");
     assert!(!card.contains("false") && !card.contains("Show call"), "{card}");
     window.assert_no_problems();

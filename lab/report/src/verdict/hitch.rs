@@ -122,7 +122,9 @@ struct Chosen<'a> {
 /// The calls to describe.
 fn choose<'a>(comparison: &'a Comparison, words: &SlowCalls) -> Vec<Chosen<'a>> {
     let slowest = |wanted: &dyn Fn(&Call<'a>) -> bool| {
-        slow_calls(comparison).filter(wanted).max_by(|a, b| a.ns.total_cmp(&b.ns))
+        let longer =
+            |a: &Call<'a>, b: &Call<'a>| a.ns.total_cmp(&b.ns).then(a.is_drawn.cmp(&b.is_drawn));
+        slow_calls(comparison).filter(wanted).max_by(longer)
     };
     let own = |call: &Call<'_>| words.verdict(call.outlier).attribution == Attribution::Allocator;
     let Some(worst) = slowest(&|_| true) else { return Vec::new() };
@@ -132,10 +134,7 @@ fn choose<'a>(comparison: &'a Comparison, words: &SlowCalls) -> Vec<Chosen<'a>> 
                 Attribution::System => "A longer call, not caused by an allocator",
                 _ => "A longer call, of uncertain cause",
             };
-            vec![
-                Chosen { title: SLOWEST, call: found },
-                Chosen { title: beside, call: worst },
-            ]
+            vec![Chosen { title: SLOWEST, call: found }, Chosen { title: beside, call: worst }]
         }
         Some(_) => vec![Chosen { title: SLOWEST, call: worst }],
         None => vec![Chosen { title: "Slowest call", call: worst }],
@@ -321,6 +320,8 @@ mod tests {
             [(SLOWEST, 40, 2, true), (BESIDE, 60, 2, true)]
         );
         assert_eq!(chosen([[30, 50], [40, 60], [90, 20]]), [(SLOWEST, 90, 3, false)]);
+        // Of equal calls, the one that the charts show.
+        assert_eq!(chosen([[90, 20], [90, 20], [90, 20]]), [(SLOWEST, 90, 2, true)]);
     }
 
     #[test]
