@@ -10,8 +10,8 @@ use keel_plan::Eviction;
 #[repr(align(64))]
 pub struct Line([u8; 64]);
 
-/// Lines between two readings of the clock.
-const BATCH: usize = 8;
+/// Lines between two readings of the clock, which takes as long as reading several lines.
+const BATCH: usize = 32;
 
 /// Memory for all threads; each reads all of it, into the caches of its processor. Empty for 0
 /// bytes. Its pages are present.

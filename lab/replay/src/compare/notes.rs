@@ -16,9 +16,9 @@ fn of_eviction(comparison: &Comparison) -> Option<String> {
     if comparison.settings.evict_recorded {
         return Some(format!(
             "Between two calls, each thread read other memory, to evict from the caches what the \
-             recorded program evicted in pauses of the same length: nothing after most calls, at \
-             most {}. It stopped when the next call was due. In a run, the threads read {} in \
-             total. This time is not part of the latencies.",
+             recorded program evicted in pauses of the same length (at most {}). It stopped when \
+             the next call was due. In a run, the threads read {} in total. This time is not part \
+             of the latencies.",
             keel_results::text::bytes(wanted as f64),
             keel_results::text::bytes(most as f64),
         ));

@@ -88,10 +88,10 @@ fn recorded(caches: &Caches, sizes: &[u64]) -> Result<Eviction> {
         }
         *shares = last;
     }
-    // Twice the level: addresses are not spread evenly over its sets.
+    // More than the level: addresses are not spread evenly over its sets.
     let bytes = |level: usize| {
         let size = sizes.get(level).or(sizes.last()).copied().unwrap_or(0);
-        size.saturating_mul(2).min(MOST_BYTES)
+        (size.saturating_mul(3) / 2).min(MOST_BYTES)
     };
     Ok(Eviction::Recorded(Shares { bytes: std::array::from_fn(bytes), of_65536 }))
 }
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(shares.of_65536[11], [65_536, 65_536, 0]);
         assert_eq!(shares.of_65536[12], shares.of_65536[11]);
         assert_eq!(shares.of_65536[CLASSES - 1], shares.of_65536[11]);
-        assert_eq!(shares.bytes, [1 << 16, 1 << 21, 1 << 28]);
+        assert_eq!(shares.bytes, [48 << 10, 1536 << 10, 256 << 20]);
     }
 
     #[test]
