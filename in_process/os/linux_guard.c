@@ -13,8 +13,8 @@
 enum { GUARD_INSTALL = 102, GUARD_REMOVE = 103 };
 
 enum { GUARDS_UNKNOWN, GUARDS_LIGHT, GUARDS_PROTECT };
-static atomic_state kind;     // what this system has
-static atomic_state is_mixed; // it has the first kind, but has refused it for some range
+static atomic_state guard_kind; // what this system has
+static atomic_state is_mixed;   // it has the first kind, but has refused it for some range
 
 static void count_call(void) {
     count_event(EVENT_MAP, 1);
@@ -39,12 +39,12 @@ static bool guards_work(void) {
 }
 
 bool os_guards_are_light(void) {
-    uint32_t known = atomic_get(&kind);
+    uint32_t known = atomic_get(&guard_kind);
     if (known == GUARDS_UNKNOWN) { // every thread finds the same
         int saved = errno;
         known = guards_work() ? GUARDS_LIGHT : GUARDS_PROTECT;
         errno = saved;
-        atomic_set(&kind, known);
+        atomic_set(&guard_kind, known);
     }
     return known == GUARDS_LIGHT;
 }
