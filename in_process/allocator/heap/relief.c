@@ -35,6 +35,17 @@ static KEEL_UNRACED uint32_t used_now(const struct page* page) {
     return page_use(page)->used;
 }
 
+// Makes a claimed page one without carved blocks.
+static KEEL_UNRACED_UPDATE void page_reset(struct page* page) {
+    struct page_use* use = page_use(page);
+    bool discarded = os_discard(page->start, page->bytes);
+    page_unlink_all(use);
+    use->used = 0;
+    use->carved = 0;
+    use->fresh = discarded ? PAGE_ZERO | PAGE_COLD : 0;
+    use->resident = 0;
+}
+
 // Empties a queued page if all of its used blocks are kept. The owner writes `used` after all else,
 // so a thread that sees its last value, and is ordered after it, sees the other fields too.
 static bool empty_queued(struct remote_queue* queue, struct page* page) {
@@ -44,7 +55,7 @@ static bool empty_queued(struct remote_queue* queue, struct page* page) {
     bool alone = used_now(page) == count && os_order_threads();
     if (alone) {
         (void)remote_queue_take_kept(queue, page);
-        page_reset(page, os_discard(page->start, page->bytes));
+        page_reset(page);
         count_event(EVENT_EMPTIED_PAGES, 1);
     }
     atomic_set_release(&page_use(page)->list, PAGE_QUEUED);

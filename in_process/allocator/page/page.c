@@ -70,15 +70,6 @@ static void note_absent(struct page* page) {
     }
 }
 
-KEEL_UNRACED_UPDATE void page_reset(struct page* page, bool discarded) {
-    struct page_use* use = page_use(page);
-    use->resident = (uint16_t)(discarded ? 0 : resident_now(page));
-    use->fresh = discarded ? PAGE_ZERO | PAGE_COLD : use->fresh & PAGE_COLD;
-    page_unlink_all(use);
-    use->used = 0;
-    use->carved = 0;
-}
-
 struct page* page_begin(char* start, unsigned slices, unsigned size_class, uintptr_t owner,
                         unsigned fresh, unsigned resident) {
     struct page* page = page_of(start);

@@ -76,9 +76,6 @@ unsigned page_resident(const char* start, unsigned slices);
 struct page* page_begin(char* start, unsigned slices, unsigned size_class, uintptr_t owner,
                         unsigned fresh, unsigned resident);
 
-// No block of the page is carved any more. `discarded`: its memory has gone back to the system.
-void page_reset(struct page* page, bool discarded);
-
 // Ends the page. No block of it may be live. The caller then owns its slices. In the secure flavour
 // linear in the blocks, at most 4,096 of 16 bytes, and verifies that they are free.
 void page_end(struct page* page);

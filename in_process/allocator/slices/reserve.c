@@ -202,6 +202,7 @@ void reserve_set_huge(bool available) {
 
 void reserve_missed(unsigned slices) {
     if (atomic_get(&huge) == 0 || run_live_slices() < RESERVE_HUGE_FROM) return;
+    if (space_is_scarce()) return; // a large block cannot use units that are closed
     if (!reserve_cap_admits(HUGE_SLICES + KEPT_SLICES)) return;
     uint64_t before = atomic_add(&missed, slices);
     // Of several threads, the one that reaches the bound populates.

@@ -85,7 +85,7 @@ size_t reserve_populate_huge(void);
 // A thread has taken cold slices that will be filled, because no warm ones were left: the keeper is
 // behind. After MISSED_SLICES_MAX of them since the last unit was populated, this thread populates
 // one: 512 page faults of 4 KiB take 20 to 50 times as long as one of 2 MiB. Nothing happens
-// without huge pages or near the control group's limit.
+// without huge pages, near the control group's limit, or if the address space is limited.
 #define MISSED_SLICES_MAX 2u
 void reserve_missed(unsigned slices);
 // The system gives huge pages to those who ask. Initially false.
