@@ -5,7 +5,9 @@
 #include <sched.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
@@ -200,6 +202,7 @@ bool os_machine_has_huge_pages(void) {
     char content[128];
     int saved = errno;
     bool known = file_read("/sys/kernel/mm/transparent_hugepage/enabled", content, sizeof content);
+    bool denied = syscall(SYS_prctl, PR_GET_THP_DISABLE, 0, 0, 0, 0) == 1; // to this process
     errno = saved;
-    return known && strstr(content, "[never]") == NULL;
+    return known && !denied && strstr(content, "[never]") == NULL;
 }

@@ -25,7 +25,7 @@ uint64_t os_address_space_limit(void);
 // count as free. UINT64_MAX: no limit is known. A few dozen system calls, no allocation.
 uint64_t os_memory_headroom(void);
 
-// True if the system gives huge pages to memory for which they are requested. Reads a file.
+// True if the system gives this process huge pages where it requests them. Reads a file.
 bool os_machine_has_huge_pages(void);
 
 #endif

@@ -17,6 +17,7 @@
 #include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -26,6 +27,7 @@
 #define POPULATE_WRITE 23
 #define V2 "/sys/fs/cgroup"
 #define V1 "/sys/fs/cgroup/memory"
+#define HUGE "/sys/kernel/mm/transparent_hugepage/enabled"
 
 enum { FILES_MAX = 16, NAME_BYTES = 96, CONTENT_BYTES = 256 };
 
@@ -67,7 +69,8 @@ int open(const char* path, int flags, ...) {
     va_start(rest, flags);
     unsigned mode = va_arg(rest, unsigned);
     va_end(rest);
-    bool simulated = strncmp(path, V2, strlen(V2)) == 0 || strcmp(path, "/proc/self/cgroup") == 0;
+    bool simulated = strncmp(path, V2, strlen(V2)) == 0 || strcmp(path, "/proc/self/cgroup") == 0 ||
+                     strcmp(path, HUGE) == 0;
     if (!simulated || atomic_get(&machine_is_real) != 0)
         return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
     return open_content(path);
@@ -145,6 +148,20 @@ static void test_readings(void) {
     CHECK(os_memory_headroom() == 15 * MIB);
     errno = 77;
     CHECK(os_memory_headroom() == 15 * MIB && errno == 77);
+}
+
+static void test_huge_pages(void) {
+    tree("");
+    CHECK(!os_machine_has_huge_pages()); // an old system, or one built without them
+    file(HUGE, "always madvise [never]\n");
+    CHECK(!os_machine_has_huge_pages());
+    file(HUGE, "always [madvise] never\n");
+    CHECK(os_machine_has_huge_pages());
+    file(HUGE, "[always] madvise never\n");
+    CHECK(os_machine_has_huge_pages());
+    CHECK(syscall(SYS_prctl, PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0);
+    CHECK(!os_machine_has_huge_pages());
+    CHECK(syscall(SYS_prctl, PR_SET_THP_DISABLE, 0, 0, 0, 0) == 0);
 }
 
 // ---- a populate that stops half-way ----
@@ -361,7 +378,8 @@ static void test_keeper_in_a_real_group(void) {
 
 int main(void) {
     kl_free(kl_malloc(100));
-    test_readings();
+    test_huge_pages();
+    test_readings(); // the next tests need its limits
     test_populate_stops();
     in_child(test_warm_memory_within_the_cap);
     tree("0::/a\n");
