@@ -24,6 +24,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from archive import PREFIX, keep, markdown
+from one_thread import SQL
 
 KEEL = PREFIX / "bin/keel"
 BRIDGE = PREFIX / "lib/keel/libkeel_bridge.so"
@@ -43,13 +44,6 @@ ARRAY = (
     "    s = (s * 1103515245 + 12345) % 2147483648\n"
     "    kept.append(bytearray(600 + s % 900)); t = sum(a[s % 100000:s % 100000 + 2000])\n"
     "    if i % 3: kept.pop(s % len(kept))\n"
-)
-SQL = (
-    "create table t(a integer primary key, b text);"
-    "with recursive n(i) as (select 1 union all select i+1 from n where i < 60000)"
-    " insert into t select i, hex(zeroblob(i % 400)) from n;"
-    "select count(*) from (select b, count(*) from t group by b order by 2);"
-    "delete from t where a % 3 = 0; select sum(length(b)) from t;"
 )
 PROGRAMS = {
     "perl": ["perl", "-e", PERL],

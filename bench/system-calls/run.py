@@ -25,6 +25,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from archive import PREFIX, keep, markdown
+from one_thread import SQL
 
 KEEL = PREFIX / "bin/keel"
 BRIDGE = PREFIX / "lib/keel/libkeel_bridge.so"
@@ -37,13 +38,6 @@ PERL = (
     "for my $i (1..200000) { $s = ($s * 1103515245 + 12345) % 2147483648;"
     " $h{$s % 30000} = 'x' x ($s % 700); delete $h{($s >> 8) % 30000};"
     " $l = 'y' x (200000 + $s % 300000) if $i % 2000 == 0 }"
-)
-SQL = (
-    "create table t(a integer primary key, b text);"
-    "with recursive n(i) as (select 1 union all select i+1 from n where i < 60000)"
-    " insert into t select i, hex(zeroblob(i % 400)) from n;"
-    "select count(*) from (select b, count(*) from t group by b order by 2);"
-    "delete from t where a % 3 = 0; select sum(length(b)) from t;"
 )
 LUA = (
     "local t = {} local s = 1 for i = 1, 300000 do s = (s * 1103515245 + 12345) % 2147483648 "
