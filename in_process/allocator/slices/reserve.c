@@ -14,7 +14,6 @@
 
 #define SLACK_SLICES ((size_t)512) // 32 MiB
 #define IDLE_SLICES ((size_t)8)    // 512 KiB
-#define KEPT_SLICES ((size_t)256)  // 16 MiB below a control group's limit are the program's
 #define STEP_UNMAP_BYTES ((size_t)1 << 20)
 #define STEP_CAP_BYTES ((size_t)16 << 20)
 #define STEP_LARGE_CALLS 32u // 80 MiB in runs of 4 MiB take 20
@@ -203,7 +202,7 @@ void reserve_set_huge(bool available) {
 void reserve_missed(unsigned slices) {
     if (atomic_get(&huge) == 0 || run_live_slices() < RESERVE_HUGE_FROM) return;
     if (space_is_scarce()) return; // a large block cannot use units that are closed
-    if (!reserve_cap_admits(HUGE_SLICES + KEPT_SLICES)) return;
+    if (!reserve_cap_admits(HUGE_SLICES + RESERVE_KEPT)) return;
     uint64_t before = atomic_add(&missed, slices);
     // Of several threads, the one that reaches the bound populates.
     if (before >= MISSED_SLICES_MAX || before + slices < MISSED_SLICES_MAX) return;

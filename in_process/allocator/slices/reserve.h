@@ -82,6 +82,9 @@ size_t reserve_populate_huge(void);
 // than that, a surplus of 2 MiB would matter.
 #define RESERVE_HUGE_FROM ((size_t)96) // 6 MiB
 
+// Below a control group's limit, this much is the program's.
+#define RESERVE_KEPT ((size_t)256) // 16 MiB
+
 // A thread has taken cold slices that will be filled, because no warm ones were left: the keeper is
 // behind. After MISSED_SLICES_MAX of them since the last unit was populated, this thread populates
 // one: 512 page faults of 4 KiB take 20 to 50 times as long as one of 2 MiB. Nothing happens
