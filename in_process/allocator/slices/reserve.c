@@ -191,8 +191,9 @@ size_t reserve_populate_huge(void) {
     struct free_run run = run_take_closed();
     if (run.slices == 0) return 0;
     os_prefer_huge_pages(run.start, run.slices * SLICE_BYTES);
-    atomic_set(&missed, 0);
-    return populate(run);
+    size_t done = populate(run);
+    atomic_set(&missed, 0); // only now, so that no second thread populates meanwhile
+    return done;
 }
 
 void reserve_set_huge(bool available) {
