@@ -11,7 +11,7 @@ use std::process::ExitCode;
 /// List the allocators that the other commands know, with their versions
 ///
 /// The command loads each allocator in its own process to read its version. The last lines of the
-/// output show how to name any other allocator.
+/// output show how to specify an allocator that is not in the list.
 #[derive(Args)]
 pub struct Arguments {
     /// Print the list as JSON

@@ -27,10 +27,10 @@ const SUITE_RUNS: u32 = 3;
 /// Each run has its own process, and the allocators take turns.
 ///
 /// Without --suite, the command runs two groups of small programs. `throughput` measures the time
-/// of all calls together. `latency` measures the slowest calls of each kind. Each of its runs also
-/// measures the noise of the machine, and the command subtracts this noise. Keel runs with default
-/// settings (`keel`) and with KEEL_KEEPER=on (`keel+keeper`). In `latency` it also runs with memory
-/// that is prepared at the start (`keel+warm`).
+/// of all calls together. `latency` measures the slowest calls of each kind. Each run of `latency`
+/// also measures the noise of the machine, and the command subtracts this noise. Keel runs with
+/// default settings (`keel`) and with KEEL_KEEPER=on (`keel+keeper`). In `latency` it also runs
+/// with memory that is prepared at the start (`keel+warm`).
 ///
 /// With --suite, the command runs whole programs. The suites are `synthetic` (modelled on
 /// well-known allocator benchmarks), `patterns` (patterns of use), `real` (installed programs) and

@@ -33,9 +33,8 @@ pub const SHORT_LIVED_US: u64 = 1000;
 /// peak of the program's memory, the bytes that are never freed, and the number of short-lived
 /// blocks.
 ///
-/// For a folder of `keel compare`, the columns of each allocator are the time in calls, the call
-/// site's share of the time by which calls exceed the budget (see --budget), and the number of slow
-/// calls (see --slow).
+/// For a folder of `keel compare`, each allocator has three columns: the time in calls, the time
+/// over the budget (see --budget), and the number of slow calls (see --slow).
 ///
 /// The command reads names of functions and lines from the object files and the debug files on this
 /// machine (/usr/lib/debug and the cache of debuginfod). It downloads nothing.
@@ -61,8 +60,8 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u8).range(1..))]
     depth: u8,
-    /// NAME is a function, or a module with functions, that allocates for its callers. The call
-    /// site is then the line that calls it. This option can be repeated
+    /// NAME is a function that allocates for its callers, or a module that contains such functions.
+    /// The call site is then the line that calls the function. This option can be repeated
     #[arg(long, value_name = "NAME")]
     wrapper: Vec<String>,
     /// Show this many call sites
@@ -72,8 +71,9 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 3)]
     callers: usize,
     /// Show which call sites keep memory resident at this moment. The command replays the journal
-    /// on the allocators of -a. It charges each resident system page to the live blocks in this
-    /// page. If there are none, it charges the page to the live blocks in the 64 KiB around it
+    /// on the allocators of -a. In each resident system page, it charges the bytes that are not
+    /// live to the live blocks in the page. If there are none, it charges the page to the live
+    /// blocks in the 64 KiB around it
     #[arg(long, value_name = "MOMENT", conflicts_with = "sort")]
     pinned: Option<When>,
     /// With --pinned: also add the values to this result folder, so that its page shows them. The
@@ -84,7 +84,8 @@ pub struct Arguments {
     /// --pinned: the allocators, separated by commas [default: keel,glibc]
     #[arg(short, long)]
     allocator: Option<String>,
-    /// For results: the time in µs that all calls in one frame of a game may take together. In a
+    /// For results: the time in µs that all calls in one frame of a game may take together. If they
+    /// take longer, the excess is divided among them: this is their time over the budget. In a
     /// program without frames: the time that one call may take
     #[arg(long, value_name = "US", default_value_t = BUDGET_US)]
     budget: f64,
@@ -102,7 +103,7 @@ pub struct Arguments {
 /// The values to sort by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Value {
-    /// Calls; for a journal, those that allocate
+    /// Number of calls; for a journal, only of calls that allocate
     Calls,
     /// Requested bytes
     Bytes,

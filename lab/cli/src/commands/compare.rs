@@ -90,21 +90,23 @@ struct How {
     #[arg(short, long, default_value = "max")]
     pace: Pace,
     /// Between two calls, each thread reads SIZE bytes of other memory (1M is 1 MiB). This evicts
-    /// data from the caches, as the program's own work does. evict=auto: as much as the program
-    /// evicted in pauses of the same length, by the samples of `keel record` (pace 1x or
-    /// compressed). The thread stops reading when its next call is due. Needs a pace other than max
-    #[arg(long, value_name = "evict=auto|SIZE", value_parser = between::parse)]
+    /// data from the caches, as the program's own work does. The thread stops reading when its next
+    /// call is due. Needs a pace other than max. With evict=auto, the thread evicts as much as the
+    /// program did in pauses of the same length, which `keel record` has measured in samples.
+    /// evict=auto needs pace 1x or compressed
+    #[arg(long, value_name = "evict=SIZE|evict=auto", value_parser = between::parse)]
     between: Option<Between>,
     /// The bytes that are written into each new block: none, first-byte, page (one byte in each
     /// system page), or all
     #[arg(short, long, default_value = "page")]
     touch: Touch,
-    /// Write into new blocks after the clock has stopped. (Without this option, the write is a part
-    /// of the measured call)
+    /// Write into new blocks after the clock has stopped. Without this option, the write is a part
+    /// of the measured call
     #[arg(long)]
     touch_untimed: bool,
     /// The number of rounds, or a range FEWEST..MOST. With a range, all allocators run FEWEST
-    /// rounds. After that, only allocators with imprecise results run, up to MOST rounds in total.
+    /// rounds. After that, only allocators whose results are not precise run, up to MOST rounds in
+    /// total.
     /// Results are precise if p50 is known to within 2 % and p99.9 to within 5 %. auto is 5..12
     /// [default: auto at pace max, else 1]
     #[arg(short, long, value_parser = runs)]
@@ -134,7 +136,7 @@ struct How {
     #[arg(long)]
     no_throughput: bool,
     /// Do not measure internal fragmentation, the bytes of blocks beyond the requested sizes.
-    /// (Without this option, each allocator has one more run for it, after all rounds)
+    /// Without this option, each allocator has one more run for it, after all rounds
     #[arg(long)]
     no_usable_size: bool,
     /// Stop an allocator that completes no operation for this many seconds

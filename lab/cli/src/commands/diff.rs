@@ -29,8 +29,8 @@ pub struct Arguments {
     before: PathBuf,
     /// The later result folder
     after: PathBuf,
-    /// Show every metric. (Without this option, only the main ones and those that differ
-    /// significantly)
+    /// Show every metric. Without this option, the command shows only the main ones and those that
+    /// differ significantly
     #[arg(long)]
     all: bool,
     /// Exit with 1 if a metric has risen significantly, and by more than this many percent

@@ -95,7 +95,8 @@ impl ValueEnum for Format {
     fn to_possible_value(&self) -> Option<PossibleValue> {
         let help = match self {
             Format::Csv => {
-                "Folder: CSV, a line for each block with the times of its malloc and its free"
+                "Folder: CSV, a line for each block: when its malloc and its free began, and how \
+                 long each of them took"
                     .into()
             }
             Format::Parquet => {

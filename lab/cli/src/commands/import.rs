@@ -55,8 +55,8 @@ pub struct Arguments {
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// A file with the times at which frames of a game begin. It has one line for each frame: the
-    /// letter F and the time in nanoseconds, such as `F 16666667`. The times must come
-    /// from the clock of the trace. The file may be compressed with zstd
+    /// letter F and the time in nanoseconds, such as `F 16666667`. The times must come from the
+    /// clock of the trace. The file may be compressed with zstd
     #[arg(long, value_name = "FILE")]
     frames: Option<PathBuf>,
     /// Repair faults of the trace, such as times in the wrong order and frees of unknown blocks.
@@ -69,8 +69,9 @@ pub struct Arguments {
     /// The process to import, if the trace contains several
     #[arg(long, value_name = "ID")]
     process: Option<u64>,
-    /// The input is an excerpt of a longer trace. Its allocations with the first timestamp are
-    /// blocks that were live before the excerpt. A replay allocates them before its clock starts
+    /// Treat the input as an excerpt of a longer trace. All allocations that have the same
+    /// timestamp as the first one are blocks that were live before the excerpt. A replay allocates
+    /// them before its clock starts
     #[arg(long)]
     prologue: bool,
     /// For compressed input: the largest size after unpacking, in bytes or with K, M or G. For the

@@ -32,9 +32,10 @@ pub struct Arguments {
     /// Print the tables as Markdown, and write no page
     #[arg(long, conflicts_with_all = ["output", "open"])]
     markdown: bool,
-    /// The advice at the top of the page ignores smaller differences than these. time: % of the
-    /// time in all calls. program: % of the recorded time (only for programs without frames).
-    /// frame: % of a frame at 60 Hz. memory: % of the peak memory
+    /// The smallest differences that matter for the advice at the top of the page. The advice
+    /// ignores smaller ones. NAME is time (in % of the time in all calls), program (in % of the
+    /// recorded time, only for programs without frames), frame (in % of a frame at 60 Hz), or
+    /// memory (in % of the peak memory)
     #[arg(
         long,
         value_name = "NAME=PERCENT,...",

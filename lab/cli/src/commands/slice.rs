@@ -11,8 +11,9 @@ use std::process::ExitCode;
 /// Write a part of a journal as a separate journal
 ///
 /// The new journal also contains the blocks that are live at the start of the part. A replay
-/// allocates them before its clock starts. So a replay of the new journal gives the results that
-/// this part has in a replay of the whole journal. The times in the new journal begin at 0.
+/// allocates them before its clock starts. The results of the part can still differ from those in a
+/// replay of the whole journal, because the addresses of these blocks and the contents of the
+/// caches differ. The times in the new journal begin at 0.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
                   keel slice game.journal.parquet --from 60 --to 90 -o fight.journal.parquet\n  \

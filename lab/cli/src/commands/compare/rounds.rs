@@ -32,16 +32,19 @@ pub enum Part {
     Merge(MergeArguments),
 }
 
+const RAW_HELP: &str = "The runs whose single calls are saved: median (in a plan, those of the \
+    first round), all, or none";
+
 /// Plan a comparison whose rounds run separately
 ///
 /// There are three steps. `keel compare plan` writes a folder that describes the comparison. `keel
 /// compare run` runs some of its rounds, on any machine that has the folder. `keel compare merge`
 /// makes one result folder from all rounds.
 ///
-/// The options are those of `keel compare`, with two exceptions. --runs is one number (5 if
-/// absent). --raw=median saves the calls of round 0. If an allocator is a path, this path must be
-/// valid on all machines.
+/// If an allocator is a path, this path must be valid on all machines.
 #[derive(Args)]
+#[command(mut_arg("runs", |argument| argument.help("The number of rounds [default: 5]")))]
+#[command(mut_arg("raw", |argument| argument.help(RAW_HELP)))]
 pub struct PlanArguments {
     /// The journal. Each machine that runs rounds needs it
     journal: PathBuf,
