@@ -11,7 +11,7 @@
 //   current page  the page from which the heap refills the bin of a size class
 //   carve         to make new blocks in the part of a page that was never used
 //   remote free   a free of a block in the page of another heap
-//   batch         blocks from remote frees that belong to one page, collected to send them together
+//   batch         freed blocks of one page of another heap, collected to send them together
 //   remote queue  the pages of a heap that have received batches
 //   drain         to move the blocks of received batches back into the free lists of their pages
 //   parked heap   the heap of a thread that has ended
@@ -25,19 +25,19 @@
 //
 // malloc:
 //
-//   malloc(size)                                              api/override.c, api/keel.c
-//   `- alloc_hit, for sizes up to 1 KiB: take the first block of the bin
-//      `- otherwise, or if the bin is empty: alloc_from_bin, for sizes up to 64 KiB
-//         `- if the bin is empty: alloc_from_current takes the free list of the current page
-//            `- if alloc_from_current returns NULL: alloc_slow    alloc/allocate.c
-//               |- guarded sampling has chosen this call: a guarded block    guarded/sample.h
-//               |- size up to 64 KiB: refill the bin from the first of these that has blocks:
-//               |  |- the free list of the current page       page_take_free, O(1)
-//               |  |- the same list after a drain             heap_drain, <= 32 pages
-//               |  |- newly carved blocks                     page_carve, <= 16 blocks
-//               |  |- the next page of the size class         heap_next_page, O(1)
-//               |  `- a fresh page                            heap_fresh_page; see slices/run.h
-//               `- larger: a run of slices, or a mapping      large_allocate
+//   malloc(size) tries these functions until one returns a block:   api/override.c, api/keel.c
+//   |- alloc_hit, for sizes up to 1 KiB: takes the first block of the bin
+//   |- alloc_from_bin, for sizes up to 64 KiB: does the same
+//   |  `- if the bin is empty: alloc_from_current takes the free list of the current page
+//   `- alloc_slow, for all sizes                              alloc/allocate.c
+//      |- guarded sampling has chosen this call: a guarded block    guarded/sample.h
+//      |- size up to 64 KiB: refill the bin from the first of these that has blocks:
+//      |  |- the free list of the current page                page_take_free, O(1)
+//      |  |- the same list after a drain                      heap_drain, <= 32 pages
+//      |  |- newly carved blocks                              page_carve, <= 16 blocks
+//      |  |- the next page of the size class                  heap_next_page, O(1)
+//      |  `- a fresh page                                     heap_fresh_page; see slices/run.h
+//      `- larger: a run of slices, or a mapping               large_allocate
 //
 // free: each slice has an owner word. In a slice of a page, it contains the page's heap. It also
 // contains a flag if free must not use the fast path. PAGE_FULL: all blocks of the page are used.
@@ -102,8 +102,8 @@ KEEL_INLINE void* alloc_hit(size_t size) {
 // Maintenance on the program's thread. When maintenance is due, a refill takes the slow path even
 // if the fast path could refill the bin. The slow path then does this maintenance:
 //
-//   - It drains the remote queue. Otherwise a thread that never needs a fresh page would never take
-//     back its blocks that other threads have freed.
+//   - It drains the remote queue. Otherwise a thread whose current pages always have free blocks
+//     would never take back its blocks that other threads have freed.
 //   - If no keeper runs, it does one quantum, and one step of work for a parked heap.
 //
 // Each refill has a weight: the number of its blocks plus the number of system pages that these
@@ -309,9 +309,9 @@ void reclaim_look(struct heap* heap);
 // few classes have a current page, it calls reclaim_look. So a thread that sleeps after it has used
 // many classes keeps the pages of only a few.
 //
-// Does nothing for a realtime heap. Also does nothing in the secure flavour. There, freed blocks
-// stay in quarantine. If the heap gave up the page, another class could reuse their memory too
-// early.
+// Does nothing for a realtime heap. Also does nothing in the secure flavour. There, a page keeps
+// freed blocks for a while before they are reused (quarantine). If the heap gave up the page,
+// another size class could reuse the memory of these blocks too early.
 #define RECLAIM_FEW_CLASSES 4u
 KEEL_INLINE void reclaim_unused_classes(struct heap* heap, bool emptied) {
     if (KEEL_SECURE) return;

@@ -192,10 +192,11 @@ KEEL_API char* kl_realpath(const char* path, char* resolved) KEEL_NOEXCEPT;
  *
  * Clang 22 or later can choose the partition by the type of the block: compile the program with
  * -fsanitize=alloc-token. Its sources need no change. The compiler computes a number from each
- * type, the token. It replaces calls of malloc by calls of __alloc_token_malloc, and passes the
- * token. It does the same for calloc, realloc, new and others. libkeel defines these functions.
- * They use the partition that kl_partition_of_token returns for the token. A program can also call
- * kl_partition_of_token itself, with the result of __builtin_infer_alloc_token. */
+ * type. This number is the token of the type. The compiler replaces calls of malloc by calls of
+ * __alloc_token_malloc, and passes the token. It does the same for calloc, realloc, new and others.
+ * libkeel defines these functions. They use the partition that kl_partition_of_token returns for
+ * the token. A program can also call kl_partition_of_token itself, with the result of
+ * __builtin_infer_alloc_token. */
 enum kl_partition {
     kl_partition_untyped = 0,      /* malloc and new; types that the compiler does not know */
     kl_partition_data = 1,         /* types without pointers */

@@ -1,8 +1,9 @@
 /* keel/recorder.h: records the operations of a program's own allocator.
  *
- * `keel record` sees malloc and its family. Other programs call these functions instead and get the
- * same journal: an engine that divides large blocks itself, a program that is linked statically, or
- * a program with its own malloc. Link libkeel_record (-lkeel_record; C and C++), and then either
+ * `keel record` sees only calls of malloc and its family. A program that allocates in another way
+ * calls these functions, and gets the same journal. Examples are an engine that divides large
+ * blocks itself, a program that is linked statically, and a program with its own malloc. Link
+ * libkeel_record (-lkeel_record; C and C++), and then either
  *
  *   - record from inside:  kl_record_start("game.spool") ... kl_record_stop();
  *                          keel import game.spool -o game.journal.parquet
@@ -165,7 +166,8 @@ KL_RECORD_INLINE void kl_record_realloc(const void* old_block, const void* new_b
     kl_record_realloc_end(old_block, new_block, size);
 }
 
-/* Marks the end of a frame. Call it once per frame, from one thread. */
+/* Marks the boundary between two frames. Call it once per frame, from one thread. The time before
+ * the first call is frame 0. Reports treat it as the start of the program, not as a frame. */
 KL_RECORD_INLINE void kl_record_frame(void) {
     KL_RECORD_IF_ON(kl_record_frame_now());
 }

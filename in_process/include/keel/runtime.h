@@ -54,8 +54,8 @@ typedef enum kl_option {
     /* When the keeper thread starts: 0 off, 1 on, 2 auto (see kl_keeper_start). Set it before the
      * keeper starts. Default 2 */
     kl_option_keeper = 17,
-    /* 1 or "abort": a free of a foreign block ends the process. Default 0: it is ignored; in the
-     * secure flavour 1 */
+    /* 1 or "abort": a free of a foreign block ends the process. 0: it is ignored. Default 0; in
+     * the secure flavour the default is 1 */
     kl_option_foreign_free = 18,
     /* The maximum number of bytes that Keel holds, see kl_limit; 0: no limit. Default 0 */
     kl_option_limit = 19,
