@@ -86,26 +86,29 @@ const TAILS = [
 const notes = () => {
   const number = pluralize(shownWorkloads().length, "workload", "workloads");
   byId("means-note").textContent =
-    `Geometric means over ${number} of the multiples of ${baseName()}. Lower is better; bold is ` +
-    "the lowest among the allocators that completed every workload.";
+    `Each value is divided by the value of ${baseName()}. A number is the geometric mean of ` +
+    `these ratios over ${number}. Lower is better. Bold marks the lowest number among the ` +
+    "allocators that completed every workload.";
   byId("time-note").textContent =
-    `Each dot is the median of an allocator's runs, as a multiple of ${baseName()}; the bar ` +
-    "reaches from the lowest run to the highest. Where bars overlap, the order is not certain.";
+    `A dot is the median of an allocator's runs, divided by the median of ${baseName()}. A bar ` +
+    "reaches from the lowest run to the highest. If bars overlap, the order is not certain.";
   byId("memory-note").textContent =
-    "Resident memory, as above, with the program itself: the peak of the largest process, or the " +
-    "average over the time of all processes together.";
+    "Resident memory, shown in the same way. It includes the memory of the program itself. " +
+    "“Peak” is that of the largest process. “Average” is the mean over time of the sum of all " +
+    "processes.";
   byId("tail-note").textContent =
-    "Workloads run once more with each call of the allocator timed (real programs in a full " +
-    "suite only, journals not), the empty pair of clock readings included. p99.9: 99.9 % of all " +
-    "calls are at most that long. " +
-    "The slowest call also contains interruptions by the machine.";
+    "For this, each workload ran once more, and each call of the allocator was timed. A time " +
+    "includes reading the clock. Real programs are timed only in a full suite, journals never. " +
+    "p99.9: 99.9 % of the calls take at most this time. The slowest call also contains " +
+    "interruptions by the machine.";
   byId("scatter-note").textContent =
     `Geometric means over ${pluralize(commonWorkloads().length, "workload", "workloads")}: ` +
-    "those that every shown allocator completed. The dashed line is the Pareto front: no " +
-    "allocator is lower in both.";
+    "those that every shown allocator completed. The dashed line connects the allocators for " +
+    "which no other allocator is lower in both time and memory (the Pareto front).";
   byId("heat-note").textContent =
-    `Multiples of ${baseName()}, medians. The colour is strongest at 4 × and above.` +
-    (state.heat === "after" ? " What a pattern retains below 1 MiB counts as 1 MiB." : "");
+    `Each number is a median, divided by the median of ${baseName()}. The colour is strongest ` +
+    "at 4 × and above." +
+    (state.heat === "after" ? " A memory of less than 1 MiB counts as 1 MiB." : "");
 };
 
 const toolbars = () => {
@@ -150,14 +153,14 @@ const cautions = () => {
   if (disturbed.length) {
     const kinds = [...new Set(disturbed.flatMap((run) => run.interference))].join(", ");
     items.push(
-      `The machine disturbed ${disturbed.length} of ${suite.runs.length} runs that count ` +
-        `(${kinds}): their times are uncertain.`,
+      `The machine disturbed ${disturbed.length} of the ${suite.runs.length} runs in the ` +
+        `results (${kinds}). The times of these runs are uncertain.`,
     );
   }
   if (repeats)
     items.push(
-      `${pluralize(repeats, "run was", "runs were")} repeated because of disturbance; ` +
-        "of a run and its repeats the least disturbed one counts.",
+      `${pluralize(repeats, "run was", "runs were")} repeated, because the machine disturbed ` +
+        "them. Of a run and its repeats, only the least disturbed one counts.",
     );
   const rounds = suite.runs.map((run) => run.round);
   if (Math.max(...rounds) < 2)
@@ -182,11 +185,11 @@ const setup = () => {
     ["Hypervisor", machine.hypervisor || "none"],
     ["Load before", suite.load_before],
     ["Started", suite.started],
-    ["Rounds", `${rounds}, interleaved: in each round every workload runs on every allocator, in ` +
-      "random order, one process for each run"],
+    ["Rounds", `${rounds}. In each round, every workload runs on every allocator, in random ` +
+      "order. Each run has its own process"],
     ["Size", suite.quick ? `short form, synthetic workloads at ${suite.scale} of full` : "full"],
-    ["Disturbance", "A run is repeated if a processor was slower by 1.5 %, the hypervisor took " +
-      "2 % of the time, or other programs took 10 %, at most three times"],
+    ["Disturbance", "A run is repeated, at most three times, if a processor was slower by " +
+      "1.5 %, the hypervisor took 2 % of the time, or other programs took 10 %"],
     ["Noise found", byId("facts-list").dataset.noise],
     ["Time limit", `${suite.limit_seconds} s for each run`],
     ["Allocators", allocators.join("; ")],

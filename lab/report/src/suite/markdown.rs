@@ -57,8 +57,8 @@ pub fn noise_found(suite: &Suite) -> String {
     match kinds.is_empty() {
         true => format!("No run was disturbed. {others}"),
         false => format!(
-            "The machine disturbed {} of the {} runs that count ({}); {} others were repeated. \
-             {others}",
+            "The machine disturbed {} of the {} runs in the results ({}). {} other runs were \
+             discarded and repeated. {others}",
             short_percent(noise.disturbed),
             suite.runs.len(),
             kinds.join(", "),
@@ -128,8 +128,8 @@ fn ratios(text: &mut String, suite: &Suite, metric: SuiteMetric) {
     let title = metric.title();
     let _ = write!(
         text,
-        "\n## {}{}\n\nMedians as multiples of the lowest; the last column is that value, with the \
-         range over the rounds.\n\n",
+        "\n## {}{}\n\nEach number is a median, divided by the lowest median of its row. The last \
+         column is this lowest median, with the range over the rounds.\n\n",
         title[..1].to_uppercase(),
         &title[1..]
     );

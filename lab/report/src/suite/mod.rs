@@ -109,7 +109,8 @@ mod tests {
             "{text}"
         );
         suite.runs[1].interference = vec!["stolen time".into()];
-        let noise = "disturbed 8.3 % of the 12 runs that count (stolen time in 1); 0 others";
+        let noise =
+            "disturbed 8.3 % of the 12 runs in the results (stolen time in 1). 0 other runs";
         assert!(suite_markdown(&suite).contains(noise), "{}", suite_markdown(&suite));
     }
 
