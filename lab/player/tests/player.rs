@@ -368,7 +368,7 @@ fn a_few_refused_calls_are_noted_and_the_rest_counts() {
     let refusing = with(&fixture, &[("KEEL_FIXTURE", "refuse:4999")]);
     let outcome = bench.compare(&mallocs(5_000, 32), vec![refusing]).unwrap();
     assert_eq!(outcome.comparison.allocators[0].runs.len(), 1);
-    let note = "fixture returned NULL from 2 calls of a run, first at row 4998";
+    let note = "fixture returned NULL from 2 calls of a run. The first was at row 4998.";
     assert!(
         outcome.comparison.notes.iter().any(|one| one.starts_with(note)),
         "{:?}",

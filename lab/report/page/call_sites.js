@@ -61,12 +61,12 @@ const setUpCallSites = () => {
   const limited = facts.frame_count ? "the calls of a frame together take" : "a call takes";
   byId("sites-note").textContent =
     `The table shows ${rows.length} of ${count(all)} lines of the program: those with the ` +
-    `largest values; those with 0 are not shown. If ${limited} more than the budget of ` +
+    `largest values. Lines with 0 are not shown. If ${limited} more than the budget of ` +
     `${duration(budget)}, the excess is time over the budget. ` +
     (facts.frame_count ? "It is divided among these calls. " : "") +
-    `A call of more than ${duration(slow)} is slow. Below each line: what its calls took in the ` +
-    "median run of each allocator. An allocator costs the floor if it takes at most twice as " +
-    "long as the null allocator, which does nothing. Click a line to see its callers.";
+    `A call of more than ${duration(slow)} is slow. The text below a line states how long its ` +
+    "calls took in the median run of each allocator. The null allocator does nothing: its time " +
+    "is the cost of measuring. Click a line to see its callers.";
   const options = SITE_VALUES.map(([name], value) => make("option", { value, text: name }));
   const select = make("select", { "aria-label": "Value of the call sites" }, ...options);
   // The first value that is not 0 everywhere.

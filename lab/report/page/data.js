@@ -181,8 +181,8 @@ const loadFrames = (index) => loadSums("frames", index, facts.frame_count + 1);
 const loadWindows = (index) => loadSums("windows", index, facts.windows);
 
 /**
- * The probed calls: their latency in ns, and whether they cost the floor. Every allocator has the
- * same list of calls.
+ * The probed calls: their latency in ns, and whether they are near the floor. Every allocator has
+ * the same list of calls.
  */
 const loadProbes = (index) =>
   loadOnce(`probes-${index}`, async () => {
@@ -192,7 +192,7 @@ const loadProbes = (index) =>
     );
     return Array.from(values, (value) => ({
       took: Math.floor(value / 2) / facts.clock.ticks_per_ns,
-      costsFloor: value % 2 === 1,
+      nearFloor: value % 2 === 1,
     }));
   });
 

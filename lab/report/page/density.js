@@ -176,8 +176,8 @@ const describeDifference = (panel) => {
     `orange: ${one} has more calls there · blue: ${other}`;
   panel.canvas.setAttribute(
     "aria-label",
-    `Difference of ${one} and ${other}, ${state.operation}: where each has ` +
-      "more calls of a latency than the other at a time.",
+    `Difference of ${one} and ${other}, ${state.operation}. Orange: ${one} has more calls at ` +
+      `this time and latency. Blue: ${other} has more.`,
   );
 };
 

@@ -218,13 +218,13 @@ const worstTable = (periods, rows) => {
     );
   const heads = [
     periods.isFrames ? "frame" : "buffer",
-    "time",
-    "most time",
-    "in calls",
-    "of the budget",
-    "least time",
-    "in calls",
-    "of the budget",
+    "recorded at",
+    "slowest allocator",
+    "time in calls",
+    "share of the budget",
+    "fastest allocator",
+    "time in calls",
+    "share of the budget",
   ];
   return make(
     "table",
@@ -377,7 +377,7 @@ const setUpFrames = () => {
     : "The journal has no frame marks. ";
   putText(
     "frames-note",
-    `${note}A program has a limited time for each frame or audio buffer, the budget. The chart ` +
+    `${note}A program has a limited time, the budget, for each frame or audio buffer. The chart ` +
       "shows the share of the budget that calls of the allocator took, on a logarithmic scale. " +
       "Each bar shows the worst frame or buffer in its time interval. A bar that fills its row " +
       "means that the calls took the whole budget. The chart and the tables show the median run " +

@@ -228,14 +228,16 @@ const sameCallBars = (index, rows) => {
       make("span", { text: duration(row.took) }),
     );
   });
-  const cheap = rows.filter((row) => row.costsFloor && !facts.allocators[row.index].floor);
+  const cheap = rows.filter((row) => row.nearFloor && !facts.allocators[row.index].floor);
   const names = list(cheap.map((row) => facts.allocators[row.index].name));
   return make(
     "div",
     { class: "same-call" },
     note("The same call in the median run of each allocator (logarithmic scale):"),
     ...bars,
-    cheap.length ? note(`This call would have cost the floor with ${names}.`) : "",
+    cheap.length
+      ? note(`With ${names}, it took at most twice as long as with the null allocator.`)
+      : "",
   );
 };
 

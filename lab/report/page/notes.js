@@ -17,11 +17,11 @@ const callsNote = () => {
     ? `one of the ${count(MOST_OUTLIERS)} slowest calls`
     : "a call above p99.9";
   return (
-    "Each chart shows one run of an allocator, with all of its " +
-    `${drawn[0].calls.toLocaleString("en-US")} calls. This is the median run: the one in the ` +
-    "middle if the runs are sorted by their total time in calls. Horizontal axis: time in the " +
-    "recording. Vertical axis: latency. Dots show the slowest calls. A ring marks the slowest " +
-    "call in the visible time range. The numbers beside the names are medians of all runs. " +
+    "Each chart shows every call of the selected operation in one run of an allocator. This is " +
+    "the median run: the one in the middle if the runs are sorted by their total time in calls. " +
+    "Horizontal axis: time in the recording. Vertical axis: latency. Dots show the slowest " +
+    "calls. A ring marks the slowest call in the visible time range. The numbers beside the " +
+    "names are medians of all runs. " +
     `${coarse ? "Tap" : "Point at"} ${marked} to see its size, thread and cause. ` +
     (coarse
       ? "Pinch to zoom, and swipe sideways to pan. “Show all” resets the view."
@@ -69,8 +69,8 @@ const byName = (counts) =>
 const storesText = ([one, many]) =>
   many > 0
     ? " The processor may finish a write after the call that made it. The latency does not " +
-      `include this time: ${duration(one)} for a cache line that must come from memory, ` +
-      `${duration(many)} for 16 of them.`
+      `include the rest of such a write. It takes ${duration(one)} for a cache line that must ` +
+      `come from memory, and ${duration(many)} for 16 of them.`
     : "";
 
 const clockText = (clock) => {
@@ -80,8 +80,9 @@ const clockText = (clock) => {
   const [typical, rare, rarest] = pair.map(duration);
   return (
     `${text}. Every latency includes the time for reading the clock: ${typical} (p50), ` +
-    `${rare} (p99) or ${rarest} (p99.9). Latencies within one step of the clock are spread ` +
-    "evenly over the step. So a percentile can be a little lower than this time." +
+    `${rare} (p99) or ${rarest} (p99.9). The percentiles treat equal readings of the clock as ` +
+    "spread evenly over one step. So a percentile can be a little lower than the time for " +
+    "reading the clock." +
     storesText(clock.stores_in_flight)
   );
 };

@@ -23,7 +23,7 @@ const drawPinned = () => {
   const head = make("tr", {}, make("th", { class: "words", text: "resident memory" }), ...names);
   const body = [
     sum("live: requested by the program", 0),
-    sum("pinned by live blocks, in all", 1),
+    sum("pinned by live blocks, in total", 1),
     ...sites.map((one) =>
       row(
         indented(one.calls),
@@ -48,9 +48,11 @@ const setUpPinned = () => {
   const { moment, count: all, rows } = facts.pinned;
   const when = moment === "peak" ? "when the most bytes are live" : "at the end of the recording";
   byId("pinned-note").textContent =
-    `Resident memory ${when}, in a replay on one thread. A system page is pinned if there is a ` +
-    `live block in it, or in the 64 KiB around it: it cannot be returned to the system. The page ` +
-    `is divided equally among these blocks, and charged to the lines that allocated them. The ` +
-    `table has ${rows.length} of ${count(all)} lines. Click a line to see its callers.`;
+    `Resident memory ${when}, in a replay on one thread. It is live, pinned or free. Memory is ` +
+    "pinned if it is not live, but live blocks keep its system page from being returned to the " +
+    "system. These are the live blocks in the page, or, if there are none, those in the 64 KiB " +
+    "around it. The pinned memory of a page is divided equally among these blocks, and charged " +
+    `to the lines that allocated them. The table has ${rows.length} of ${count(all)} lines. ` +
+    "Click a line to see its callers.";
   watch(["shown", "theme"], drawPinned);
 };

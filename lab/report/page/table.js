@@ -31,7 +31,7 @@ const RUN_COLUMNS = [
   ["CPU", "cpu", duration],
   ["background CPU", "background", duration],
   ["wait for other threads", "waited", duration],
-  ["context switches", "involuntary_switches", count],
+  ["involuntary context switches", "involuntary_switches", count],
 ];
 
 /** The sort key of a figure. Missing figures sort last. */

@@ -61,14 +61,17 @@ fn worst_hitch_of_an_allocator_precedes_a_longer_preempted_call() {
     window.show(&make_page(folder.path(), &slow));
     window.wait_until_drawn();
     let first = text(&window, ".hitch-card:first-child");
-    assert!(first.starts_with("Slowest call caused by an allocator: 12 ms in a malloc"), "{first}");
+    assert!(
+        first.starts_with("Slowest call attributed to an allocator: 12 ms in a malloc"),
+        "{first}"
+    );
     assert!(first.contains("with keel, at "), "{first}");
     assert!(
         first.contains("Cause: page fault.Attributed to the allocator, because the block's memory"),
         "{first}"
     );
     let second = text(&window, ".hitch-card:nth-child(2)");
-    let beside = "A longer call, not caused by an allocator: 40 ms in a malloc";
+    let beside = "A longer call, attributed to the operating system: 40 ms in a malloc";
     assert!(second.starts_with(beside), "{second}");
     let verdict = "Cause: preempted.Attributed to the operating system, because it ran another";
     assert!(second.contains(verdict) && second.contains("with system"), "{second}");
@@ -121,7 +124,7 @@ fn slowest_calls_table_shows_the_attribution_of_each_cause() {
     assert_eq!(cells[..expected.len()], expected);
     let first = text(&window, ".hitch-card:first-child");
     assert!(
-        first.starts_with("Slowest call caused by an allocator: 50 ms")
+        first.starts_with("Slowest call attributed to an allocator: 50 ms")
             && first.contains("Cause: the allocator's own work.")
             && first.contains("Attributed to the allocator, because no interruption was recorded."),
         "{first}"
@@ -157,7 +160,7 @@ fn a_hitch_of_a_run_that_is_not_drawn_cannot_be_shown() {
     window.wait_until_drawn();
     let card = text(&window, ".hitch-card:first-child");
     let run = format!("This was run {} of 5; the charts show another run.", not_drawn + 1);
-    assert!(card.starts_with("Slowest call caused by an allocator: 90 ms in a "), "{card}");
+    assert!(card.starts_with("Slowest call attributed to an allocator: 90 ms in a "), "{card}");
     assert!(card.contains("Cause: 7 page faults.") && card.trim().ends_with(&run), "{card}");
     assert!(!card.contains("false") && !card.contains("Show call"), "{card}");
     window.assert_no_problems();

@@ -15,18 +15,19 @@ fn of_eviction(comparison: &Comparison) -> Option<String> {
     let share = 100.0 * most as f64 / (wanted as f64 * calls.max(1) as f64);
     if comparison.settings.evict_recorded {
         return Some(format!(
-            "Between two calls, each thread read other memory, to evict from the caches what the \
-             recorded program evicted in pauses of the same length (at most {}). It stopped when \
-             the next call was due. In a run, the threads read {} in total. This time is not part \
-             of the latencies.",
+            "Between two calls, each thread read up to {} of other memory, to evict as much data \
+             from the caches as the recorded program did in pauses of the same length. The thread \
+             stopped reading when its next call was due. In a run, the threads read {} in total. \
+             This time is not part of the latencies.",
             keel_results::text::bytes(wanted as f64),
             keel_results::text::bytes(most as f64),
         ));
     }
     Some(format!(
         "Between two calls, each thread read up to {} of other memory, to evict data from the \
-         caches. It stopped when the next call was due. In a run, the threads read {} in total, \
-         {share:.0} % of the possible amount. This time is not part of the latencies.",
+         caches. The thread stopped reading when its next call was due. In a run, the threads \
+         read {} in total, {share:.0} % of the possible amount. This time is not part of the \
+         latencies.",
         keel_results::text::bytes(wanted as f64),
         keel_results::text::bytes(most as f64),
     ))
@@ -124,8 +125,8 @@ impl Session<'_> {
         for (allocator, (calls, row)) in comparison.allocators.iter().zip(&self.refused) {
             if *calls > 0 {
                 notes.push(format!(
-                    "{} returned NULL from {calls} calls of a run, first {}. Its results do not \
-                     include those blocks.",
+                    "{} returned NULL from {calls} calls of a run. The first was {}. The results \
+                     do not include the blocks of these calls.",
                     allocator.name,
                     place(*row)
                 ));
@@ -294,9 +295,9 @@ fn notes_on_precision(comparison: &Comparison, notes: &mut Vec<String>) {
     if !imprecise.is_empty() {
         notes.push(format!(
             "Some values are not precise, and may change if you repeat the comparison: {}. The \
-             percentage shows how far the 95 % interval extends above the value. (This interval \
-             excludes changes that affected all allocators of a round.) More runs (--runs 20) or a \
-             quieter machine make the values more precise.",
+             percentage shows how far the 95 % interval extends above the value. (Changes that \
+             affected all allocators of a round do not widen this interval.) More runs (--runs 20) \
+             or a quieter machine make the values more precise.",
             imprecise.join(", "),
         ));
     }

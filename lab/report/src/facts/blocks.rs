@@ -4,7 +4,7 @@ use super::model::{CellFacts, RunBlocks, TileFacts};
 use super::stacks::Stacks;
 use crate::counts::{Counted, CountedRun, FINEST_COLUMNS, LANES, Operations, Sums};
 use crate::encode::{Block, Stream};
-use crate::verdict::{SlowCalls, costs_floor, floor_of_probes};
+use crate::verdict::{SlowCalls, floor_of_probes, is_near_floor};
 use keel_results::OPERATIONS;
 
 /// Columns of the threads' lanes.
@@ -81,11 +81,12 @@ pub fn of_run(
     (facts, blocks)
 }
 
-/// The ticks of each probed call, twice, and 1 more if it cost the floor.
+/// The ticks of each probed call, twice, and 1 more if it is near the floor.
 fn probes(counted: &Counted<'_>, run: &CountedRun, name: &str) -> Block {
     let mut stream = Stream::default();
     for (ticks, floor) in run.probes.iter().zip(floor_of_probes(counted)) {
-        let at_floor = floor.is_some_and(|floor| costs_floor(f64::from(*ticks), f64::from(floor)));
+        let at_floor =
+            floor.is_some_and(|floor| is_near_floor(f64::from(*ticks), f64::from(floor)));
         stream.varint(2 * u64::from(*ticks) + u64::from(at_floor));
     }
     Block::new(format!("probes-{name}"), &stream.finish())

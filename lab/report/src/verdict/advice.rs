@@ -362,13 +362,17 @@ impl Choice<'_> {
             return (less, time.map_or_else(String::new, |time| format!("This saves {time}.")));
         }
         let [with, before] = [with, before].map(duration);
-        let (what, which) = match stake.figure {
-            "mean" => ("The calls of an average frame take", in_frame(stake.figure)),
-            "worst" => ("The calls of the worst frame take", in_frame(stake.figure)),
-            _ => ("The p99 of the time in a frame's calls is", "in the slowest 1 % of the frames"),
+        let what = match stake.figure {
+            "mean" => "The calls of an average frame take",
+            "worst" => "The calls of the worst frame take",
+            _ => "In 99 % of the frames, the calls take at most",
         };
-        let amount = format!("{what} {with} instead of {before} in the median run.");
-        (format!("{less} {which}"), format!("{amount} The percentage is the mean over the rounds."))
+        let amount = format!(
+            "{what} {with} instead of {before} (medians of the runs). The {} above is the mean \
+             over the rounds, so it can differ from the ratio of these times.",
+            lower_by(share)
+        );
+        (format!("{less} {}", in_frame(stake.figure)), amount)
     }
 
     /// `306 ms per minute (0.51 % of the recorded time)`; None if the journal has no times.
@@ -394,9 +398,9 @@ impl Choice<'_> {
                  than {base}."
             ),
             few if few.len() <= NAMES => {
-                format!("{hardly}. But some are slow: {}.", self.names(few))
+                format!("{hardly}. But some allocators are slow: {}.", self.names(few))
             }
-            many => format!("{hardly}. But {} of them are slow.", many.len()),
+            many => format!("{hardly}. But {} allocators are slow.", many.len()),
         };
         let sentences = [
             self.spends(),
@@ -499,7 +503,7 @@ impl Choice<'_> {
             let what = match (stake.operation, stake.figure) {
                 (FRAME, "mean") => "the calls of an average frame take {}",
                 (FRAME, "worst") => "the calls of the worst frame take {}",
-                (FRAME, _) => "the p99 of the time in a frame's calls is {}",
+                (FRAME, _) => "the calls of a slow frame (p99) take {}",
                 _ if self.all.comparison.journal.duration_ns == 0 => "all calls take {}",
                 _ => "allocation calls take {} per minute",
             };

@@ -110,8 +110,8 @@ impl Ground {
             }
             Ground::NotReported => "Attribution unknown: this system does not report preemption.",
             Ground::Interrupt => {
-                "Attribution unknown: a hardware interrupt came during the call. Its length was \
-                 not measured."
+                "Attribution unknown: a hardware interrupt occurred during the call. The length of \
+                 the interrupt was not measured."
             }
             Ground::Machine => {
                 let seen = duration(machine_ns);

@@ -3,7 +3,7 @@
 //! description states whether the call is in one.
 
 use super::cause::{Attribution, OWN_WORK, SlowCalls};
-use super::same_calls::{costs_floor, floor_of_probes};
+use super::same_calls::{floor_of_probes, is_near_floor};
 use crate::counts::Counted;
 use crate::error::ReportError;
 use crate::figures::{FLOOR, median_run};
@@ -23,7 +23,7 @@ pub struct Hitch {
     pub at: Option<usize>,
     /// To what its duration is attributed.
     pub attribution: Option<Attribution>,
-    /// `Slowest call caused by an allocator: 12 ms`.
+    /// `Slowest call attributed to an allocator: 12 ms`.
     pub title: String,
     /// Continues the title: the operation, the allocator, the time, the thread.
     pub sentence: String,
@@ -111,7 +111,7 @@ pub fn hitch_rows(comparison: &Comparison) -> Vec<u64> {
 }
 
 /// The title of the first call, unless no call is attributed to an allocator.
-const SLOWEST: &str = "Slowest call caused by an allocator";
+const SLOWEST: &str = "Slowest call attributed to an allocator";
 
 /// A call to describe.
 struct Chosen<'a> {
@@ -131,7 +131,7 @@ fn choose<'a>(comparison: &'a Comparison, words: &SlowCalls) -> Vec<Chosen<'a>> 
     match slowest(&own) {
         Some(found) if !own(&worst) => {
             let beside = match words.verdict(worst.outlier).attribution {
-                Attribution::System => "A longer call, not caused by an allocator",
+                Attribution::System => "A longer call, attributed to the operating system",
                 _ => "A longer call, of uncertain cause",
             };
             vec![Chosen { title: SLOWEST, call: found }, Chosen { title: beside, call: worst }]
@@ -249,18 +249,19 @@ fn other_allocators(counted: &Counted<'_>, call: &Call<'_>) -> String {
     format!("{sentence}{}", floor_sentence(&found, floor, ticks_per_ns))
 }
 
-/// The allocators with which the call would have cost the floor. `found`: ticks, name, and whether
-/// it was interrupted.
+/// The allocators with which the call is near the floor. `found`: ticks, name, and whether it was
+/// interrupted.
 fn floor_sentence(found: &[(u32, &str, bool)], floor: Option<u32>, ticks_per_ns: f64) -> String {
     let Some(floor) = floor.map(f64::from) else { return String::new() };
-    let is_near = |(ticks, _, _): &&(u32, &str, bool)| costs_floor(f64::from(*ticks), floor);
+    let is_near = |(ticks, _, _): &&(u32, &str, bool)| is_near_floor(f64::from(*ticks), floor);
     let names: Vec<&str> = found.iter().filter(is_near).map(|(_, name, _)| *name).collect();
     let floor = duration(floor / ticks_per_ns);
     match names.as_slice() {
-        [] => format!(" The floor is {floor} (null allocator)."),
-        names => {
-            format!(" It would have cost the floor with {} (null allocator: {floor}).", list(names))
-        }
+        [] => format!(" With the null allocator, which does nothing, it took {floor}."),
+        names => format!(
+            " With {}, it took at most twice as long as with the null allocator ({floor}).",
+            list(names)
+        ),
     }
 }
 
@@ -298,19 +299,23 @@ mod tests {
     }
 
     #[test]
-    fn allocators_that_would_have_cost_the_floor_are_named() {
+    fn allocators_near_the_floor_are_named() {
         let found = [(50, "glibc", false), (61, "tlsf", false), (900, "keel", true)];
         assert_eq!(
             floor_sentence(&found, Some(31), 2.0),
-            " It would have cost the floor with glibc and tlsf (null allocator: 15.5 ns)."
+            " With glibc and tlsf, it took at most twice as long as with the null allocator (15.5 \
+             ns)."
         );
-        assert_eq!(floor_sentence(&found, Some(20), 2.0), " The floor is 10 ns (null allocator).");
+        assert_eq!(
+            floor_sentence(&found, Some(20), 2.0),
+            " With the null allocator, which does nothing, it took 10 ns."
+        );
         assert_eq!(floor_sentence(&found, None, 2.0), "");
     }
 
     #[test]
     fn the_worst_calls_are_those_of_all_runs() {
-        const BESIDE: &str = "A longer call, not caused by an allocator";
+        const BESIDE: &str = "A longer call, attributed to the operating system";
         assert_eq!(
             chosen([[50, 70], [40, 60], [30, 90]]),
             [(SLOWEST, 50, 1, false), (BESIDE, 90, 3, false)]

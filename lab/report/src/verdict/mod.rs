@@ -20,4 +20,4 @@ pub use cause::SlowCalls;
 pub use hitch::{Hitch, hitch_rows, hitches, read_hitches};
 pub use judge::{Verdict, judge};
 pub use pairs::{PAIR_PHRASES, Pair, PairFacts, PairPhrases, PairRow, all_pairs, pair};
-pub use same_calls::{costs_floor, floor_of_probes, same_calls};
+pub use same_calls::{floor_of_probes, is_near_floor, same_calls};

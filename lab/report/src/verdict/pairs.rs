@@ -60,14 +60,16 @@ pub const PAIR_PHRASES: PairPhrases = PairPhrases {
     possibly: "{name} possibly lower",
     same: "no significant difference",
     one_round: "unknown: one run",
-    nothing: "Both allocators ran in fewer than two rounds, so no difference can be significant.",
+    nothing: "There are fewer than two rounds with both allocators, so no difference can be \
+        significant.",
     conclusion: "{a} is significantly lower in {a_lower} of {known} metrics, and {b} in {b_lower}. \
-        The other {same} show no significant difference. This includes those marked \
-        \u{201c}possibly lower\u{201d}: they are significant only without the correction for the \
-        number of allocators. With many metrics, a few differences appear by chance. The columns \
-        {a} and {b} show medians of the runs. The ratio is the geometric mean of the ratios in all \
-        rounds (one run of each allocator). So it can differ from the ratio of the medians. Its \
-        95 % interval is not corrected for the number of allocators.",
+        The other {same} show no significant difference. The metrics marked \
+        \u{201c}possibly lower\u{201d} are among these: their differences are significant only \
+        without the correction for the number of allocators. With many metrics, a few differences \
+        appear by chance. The columns {a} and {b} show medians of the runs. In a round, each \
+        allocator runs once. The ratio is the geometric mean of the ratios in all rounds, so it \
+        can differ from the ratio of the medians. Its 95 % interval is not corrected for the \
+        number of allocators.",
     few: " Each allocator ran only {rounds} times. Compare again with --runs 5 or more before you \
         decide.",
 };
@@ -438,11 +440,7 @@ mod tests {
             single.rows.iter().all(|row| row.ratio.is_none() && row.lower.is_empty()),
             "{single:?}"
         );
-        assert!(
-            single.words.starts_with("Both allocators ran in fewer than two"),
-            "{}",
-            single.words
-        );
+        assert!(single.words.starts_with("There are fewer than two rounds"), "{}", single.words);
 
         let few = found(&[("one", &[100, 101]), ("two", &[900, 903])], "one", "two");
         assert!(

@@ -1,5 +1,5 @@
-//! What the same calls would have cost with each allocator: whether an allocator was slow that
-//! others are not, or whether the calls cost that much with every one.
+//! How long the same calls took with each allocator: whether an allocator was slow that others are
+//! not, or whether the calls take that long with every one.
 
 use crate::counts::Counted;
 use crate::figures::FLOOR;
@@ -9,8 +9,8 @@ use keel_results::CAUSE_INTERRUPTED;
 use keel_results::text::count;
 use std::collections::HashSet;
 
-/// Calls that take at most this multiple of the null allocator's time cost the floor: most of their
-/// time is that of measuring them.
+/// Calls that take at most this multiple of the null allocator's time are near the floor: most of
+/// their time is that of measuring them.
 const NEAR_FLOOR: f64 = 2.0;
 /// Times within this ratio are about the same.
 const ALIKE: f64 = 1.1;
@@ -18,7 +18,7 @@ const ALIKE: f64 = 1.1;
 const FEW_INTERRUPTED: f64 = 0.01;
 
 /// Whether `ns` is about what the null allocator took for the same calls.
-pub fn costs_floor(ns: f64, floor: f64) -> bool {
+pub fn is_near_floor(ns: f64, floor: f64) -> bool {
     ns <= NEAR_FLOOR * floor
 }
 
@@ -72,21 +72,24 @@ fn describe(calls: [u64; 2], took: &[(&str, f64)], floor: Option<f64>) -> String
         return String::new();
     }
     let subject = subject(calls);
-    let near = floor.map_or(0, |floor| took.partition_point(|(_, time)| costs_floor(*time, floor)));
+    let near =
+        floor.map_or(0, |floor| took.partition_point(|(_, time)| is_near_floor(*time, floor)));
     let (at_floor, above) = took.split_at(near);
-    let of_floor = floor.map_or(String::new(), |floor| {
-        format!(" The floor is {} (null allocator).", duration(floor))
-    });
+    let floor = floor.map_or(String::new(), duration);
+    let of_floor = match floor.as_str() {
+        "" => String::new(),
+        floor => format!(" With the null allocator: {floor}."),
+    };
     match (at_floor, above) {
-        (_, []) => {
-            let who = if let [(name, _)] = took { name } else { "every allocator" };
-            format!("{subject} cost the floor with {who}: {}.{of_floor}", range(at_floor))
-        }
         ([_, ..], _) => {
             let names: Vec<&str> = at_floor.iter().map(|(name, _)| *name).collect();
+            let who = match (names.as_slice(), above) {
+                ([_, _, ..], []) => "every allocator".to_owned(),
+                _ => list(&names),
+            };
             format!(
-                "{subject} would have cost the floor with {}: {}.{}{of_floor}",
-                list(&names),
+                "{subject} took {} with {who}: at most twice as long as with the null allocator \
+                 ({floor}).{}",
                 range(at_floor),
                 with_others(above)
             )
@@ -96,14 +99,14 @@ fn describe(calls: [u64; 2], took: &[(&str, f64)], floor: Option<f64>) -> String
         }
         _ if *most < ALIKE * least => {
             format!(
-                "{subject} cost about the same with every allocator: {}.{of_floor}",
+                "{subject} took about the same time with every allocator: {}.{of_floor}",
                 range(took)
             )
         }
-        ([], [_, others @ ..]) => format!(
-            "{subject} would have cost least with {least_name}: {}.{}{of_floor}",
+        _ => format!(
+            "{subject} took the least time with {least_name}: {}.{}{of_floor}",
             duration(*least),
-            with_others(others)
+            with_others(above.get(1..).unwrap_or_default())
         ),
     }
 }
@@ -130,22 +133,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn allocators_that_cost_the_floor_are_named() {
+    fn allocators_near_the_floor_are_named() {
         let took = [("mimalloc", 270.0), ("glibc", 500.0), ("keel", 501.0), ("tlsf", 5e6)];
         assert_eq!(
             describe([3, 3], &took, Some(250.0)),
-            "These 3 calls would have cost the floor with mimalloc and glibc: 270 ns to 500 ns. \
-             With the others: 501 ns (keel) to 5 ms (tlsf). The floor is 250 ns (null allocator)."
+            "These 3 calls took 270 ns to 500 ns with mimalloc and glibc: at most twice as long as \
+             with the null allocator (250 ns). With the others: 501 ns (keel) to 5 ms (tlsf)."
         );
         assert_eq!(
             describe([1, 1], &took[..3], Some(2000.0)),
-            "This call cost the floor with every allocator: 270 ns to 501 ns. The floor is 2 µs \
-             (null allocator)."
+            "This call took 270 ns to 501 ns with every allocator: at most twice as long as with \
+             the null allocator (2 µs)."
         );
         assert_eq!(
             describe([1, 1], &[("keel", 20.0), ("glibc", 7e3)], Some(20.0)),
-            "This call would have cost the floor with keel: 20 ns. With glibc: 7 µs. The floor is \
-             20 ns (null allocator)."
+            "This call took 20 ns with keel: at most twice as long as with the null allocator (20 \
+             ns). With glibc: 7 µs."
         );
     }
 
@@ -154,18 +157,18 @@ mod tests {
         let took = [("glibc", 4e6), ("keel", 5e6), ("tlsf", 9e6)];
         assert_eq!(
             describe([10_800, 10_805], &took, Some(250.0)),
-            "These 10,800 calls would have cost least with glibc: 4 ms. With the others: 5 ms \
-             (keel) to 9 ms (tlsf). The floor is 250 ns (null allocator)."
+            "These 10,800 calls took the least time with glibc: 4 ms. With the others: 5 ms (keel) \
+             to 9 ms (tlsf). With the null allocator: 250 ns."
         );
         assert_eq!(
             describe([1, 2], &[("glibc", 4e6), ("keel", 4.3e6)], None),
-            "This call (1 more was interrupted) cost about the same with every allocator: 4 ms to \
-             4.30 ms."
+            "This call (1 more was interrupted) took about the same time with every allocator: 4 \
+             ms to 4.30 ms."
         );
         assert_eq!(
             describe([2, 5], &[("keel", 4e6)], Some(30.0)),
-            "These 2 calls (3 more were interrupted) took 4 ms with keel. The floor is 30 ns (null \
-             allocator)."
+            "These 2 calls (3 more were interrupted) took 4 ms with keel. With the null allocator: \
+             30 ns."
         );
         assert_eq!(
             describe([2, 2], &[("keel", 40.0)], None),
@@ -182,7 +185,8 @@ mod tests {
         let profile = Profile { compared, ..Profile::default() };
         assert_eq!(
             same_calls(&profile, &site),
-            "These 2 calls cost the floor with keel: 60 ns. The floor is 50 ns (null allocator)."
+            "These 2 calls took 60 ns with keel: at most twice as long as with the null allocator \
+             (50 ns)."
         );
         let nothing = Site { compared: vec![], ..site };
         assert_eq!(same_calls(&profile, &nothing), "");

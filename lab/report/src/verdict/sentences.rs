@@ -157,6 +157,6 @@ pub fn in_frame(figure: &str) -> &'static str {
     match figure {
         "mean" => "in an average frame",
         "worst" => "in the worst frame",
-        _ => "in each of the slowest 1 % of the frames",
+        _ => "in a slow frame (p99)",
     }
 }

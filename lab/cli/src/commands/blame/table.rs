@@ -77,7 +77,7 @@ fn shown_sites<'a>(shown: &Shown<'a>) -> impl Iterator<Item = &'a Site> {
     shown.sites.sites.iter().take(shown.top).filter(move |site| site.values[sort] > 0)
 }
 
-/// `save_replay (game.cpp:44): This call would have cost the floor with ...`
+/// `save_replay (game.cpp:44): This call took the least time with ...`
 fn sentence(shown: &Shown<'_>, site: &Site) -> Option<String> {
     let sentence = Some(keel_report::same_calls(shown.profile, site));
     let sentence = sentence.filter(|sentence| !sentence.is_empty())?;
