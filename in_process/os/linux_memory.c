@@ -216,6 +216,34 @@ bool os_populate(void* start, size_t bytes) {
     return result == 0;
 }
 
+void os_touch(void* start, size_t bytes) {
+    size_t unit = os_page_bytes();
+    uintptr_t end = (uintptr_t)start + bytes;
+    for (uintptr_t at = (uintptr_t)start; at < end; at = round_down(at, unit) + unit)
+        *(volatile char*)at = 0;
+}
+
+extern char __libc_single_threaded __attribute__((weak)); // glibc 2.32 and later
+
+void os_provide(void* start, size_t bytes) {
+    static atomic_state cannot; // before Linux 5.14
+    bool alone = &__libc_single_threaded != NULL && __libc_single_threaded != 0;
+    if (alone && atomic_get(&cannot) == 0) {
+        uintptr_t from = round_down((uintptr_t)start, os_page_bytes());
+        if (os_populate((void*)from, (uintptr_t)start + bytes - from)) return;
+        atomic_set(&cannot, 1);
+    }
+    os_touch(start, bytes);
+}
+
+void os_touch_huge(void* start, size_t bytes) {
+    size_t unit = os_page_bytes();
+    unsigned char resident = 0;
+    os_touch(start, unit);
+    bool huge = os_resident((char*)start + bytes - unit, unit, &resident) && (resident & 1) != 0;
+    if (!huge) os_touch(start, bytes);
+}
+
 bool os_resident(void* start, size_t bytes, unsigned char* resident) {
     int saved = errno;
     int result = mincore(start, bytes, resident);

@@ -96,6 +96,19 @@ void os_zero(void* start, size_t bytes);
 // memory).
 bool os_populate(void* start, size_t bytes);
 
+// The same by touching each page, for memory of the caller that has no content: `start` and the
+// beginning of each further page are set to 0. os_populate holds the lock of all mappings of the
+// process while the system zeroes memory, and other threads that map or unmap wait for
+// milliseconds. A page fault does not hold it (Linux 6.4 and later). But it cannot be refused:
+// without memory the system ends a process.
+void os_touch(void* start, size_t bytes);
+
+// As os_touch. In a program of one thread, where nobody waits: with one call if the system can.
+void os_provide(void* start, size_t bytes);
+
+// As os_touch, for a unit for which huge pages are preferred.
+void os_touch_huge(void* start, size_t bytes);
+
 // For each page of the range: bit 0 of its byte is set if it has memory. False: a part of the range
 // is not mapped.
 bool os_resident(void* start, size_t bytes, unsigned char* resident);

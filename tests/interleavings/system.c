@@ -137,6 +137,18 @@ bool os_populate(void* start, size_t bytes) {
     (void)bytes;
     return true;
 }
+void os_touch(void* start, size_t bytes) {
+    (void)start;
+    (void)bytes;
+}
+void os_provide(void* start, size_t bytes) {
+    (void)start;
+    (void)bytes;
+}
+void os_touch_huge(void* start, size_t bytes) {
+    (void)start;
+    (void)bytes;
+}
 // No scenario has such a large block.
 bool os_remap(void* start, size_t old_bytes, size_t new_bytes) {
     (void)start;

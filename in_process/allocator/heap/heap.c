@@ -138,7 +138,7 @@ static char* spare_take(struct heap* heap) {
 static bool spare_put_one(atomic_word* place) {
     struct run run = run_allocate_narrow(1, RUN_WARM);
     if (run.start == NULL) return false;
-    if (!run.warm) (void)os_populate(run.start, SLICE_BYTES);
+    if (!run.warm) os_touch(run.start, SLICE_BYTES);
     uintptr_t expected = 0;
     if (!atomic_try_word(place, &expected, (uintptr_t)run.start)) run_release(run.start, 1);
     return true;
@@ -215,6 +215,7 @@ struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_
     KEEL_ASSERT(class_partition(size_class) == partition_now());
     bool worth_warm = heap->filled[size_class] >= HEAP_FILLED_ENOUGH || heap_is_realtime(heap) ||
                       reserve_is_preferred() || run_dirty_slices() > reserve_target() + WARM_PLENTY;
+    bool affords = !worth_warm && reserve_affords_warm();
     heap->draws++;
     bool shared = class_partition(size_class) == 0; // kept slices are of partition 0
     char* start = slices == 1 && shared ? own_slice_take(heap) : NULL;
@@ -222,9 +223,10 @@ struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_
     bool cold = false;
     *from_slices = start == NULL;
     if (start == NULL) {
-        struct run run = run_for_page(heap, size_class, &slices, worth_warm);
+        struct run run = run_for_page(heap, size_class, &slices, worth_warm || affords);
         if (run.start == NULL) return NULL;
         if (!run.warm && worth_warm) miss(heap, slices);
+        if (run.warm && affords) reserve_begun_warm(slices);
         zero = run.zero ? PAGE_ZERO : 0u;
         cold = !run.warm;
         start = run.start;

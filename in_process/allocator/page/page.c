@@ -173,22 +173,22 @@ void page_forget_blocks(struct page* page) {
 // Carving is about to write to a system page that may not be resident. True: now it is. A page that
 // will be filled and is cold though there is a keeper shows that the keeper is behind: then this
 // thread populates, with one call for several system pages, as without a keeper.
-static bool carve_ahead(const struct page* page, unsigned fresh, unsigned index) {
+static bool carve_ahead(const struct page* page, unsigned fresh, char* first) {
     bool fills = (fresh & PAGE_FILLS) != 0;
     unsigned pages = (unsigned)(page->bytes / SYSTEM_PAGE);
     if (page->block_bytes > (fills ? AHEAD_BYTES_MAX : SYSTEM_PAGE)) return false;
     if (fills || !reserve_has_keeper())
         return (fresh & PAGE_AHEAD) != 0 &&
-               prefault_now(page->start, index, pages, page_use(page)->resident, fills);
-    bool late = (fresh & PAGE_AHEAD) != 0 && prefault_late(page->start, index, pages);
-    prefault_request(page->start, index, pages);
+               prefault_now(page->start, first, pages, page_use(page)->resident, fills);
+    bool late = (fresh & PAGE_AHEAD) != 0 && prefault_late(page->start, first, pages);
+    prefault_request(page->start, (unsigned)((size_t)(first - page->start) / SYSTEM_PAGE), pages);
     return late;
 }
 
-static void carve_cold(const struct page* page, const char* first) {
+static void carve_cold(const struct page* page, char* first) {
     unsigned index = (unsigned)((size_t)(first - page->start) / SYSTEM_PAGE);
     if (index < page_use(page)->resident) return;
-    if (!carve_ahead(page, page_use(page)->fresh, index)) count_event(EVENT_INLINE_FAULTS, 1);
+    if (!carve_ahead(page, page_use(page)->fresh, first)) count_event(EVENT_INLINE_FAULTS, 1);
 }
 
 // Links `count` adjacent blocks in the order of their addresses.
@@ -212,7 +212,7 @@ static unsigned carve_count(const struct page* page, const char* first, unsigned
 }
 
 // Before the caller writes to the blocks.
-static void carve_begin(struct page* page, const char* first, unsigned count) {
+static void carve_begin(struct page* page, char* first, unsigned count) {
     struct page_use* use = page_use(page);
     if ((use->fresh & PAGE_COLD) != 0 && page_begins_system_page(page)) carve_cold(page, first);
     use->carved = (uint16_t)(use->carved + count);

@@ -4,6 +4,7 @@
 #include "os/memory.h"
 
 #define HUGE_MASK bit_range(0, HUGE_SLICES)
+#define UNIT_BYTES (HUGE_SLICES * SLICE_BYTES)
 
 bool superblock_in_huge_zone(struct window* window, unsigned index) {
     return index >= HUGE_ZONE_FIRST && atomic_get(&window->chosen) != 0;
@@ -44,8 +45,10 @@ static bool unit_has(atomic_bits* units, unsigned unit) {
     return (atomic_get_ordered(&units[unit / 64]) >> (unit % 64) & 1) != 0;
 }
 
-static void unit_set(atomic_bits* units, unsigned unit) {
-    (void)atomic_or_ordered(&units[unit / 64], UINT64_C(1) << (unit % 64));
+// True: it was set already.
+static bool unit_set(atomic_bits* units, unsigned unit) {
+    uint64_t bit = UINT64_C(1) << (unit % 64);
+    return (atomic_or_ordered(&units[unit / 64], bit) & bit) != 0;
 }
 
 // The slices of closed units that can be opened.
@@ -57,13 +60,48 @@ static uint64_t closed_slices(struct window* window, unsigned index) {
     return closed;
 }
 
-// Maps a unit of the caller. The metadata that describes it can be written then.
+static char* unit_start(struct window* window, unsigned unit) {
+    return slice_address(window, HUGE_ZONE_FIRST, 0) + unit * UNIT_BYTES;
+}
+
+// False: the system would give the memory at once, because the program has locked all of its future
+// memory, or it does not map so much.
+static bool map_without_memory(char* start, size_t bytes) {
+    unsigned char resident = 0;
+    char* last = start + bytes - os_page_bytes();
+    if (os_map_at(start, bytes) != OS_PLACED) return false;
+    if (!os_resident(last, os_page_bytes(), &resident) || (resident & 1) == 0) return true;
+    os_unmap(start, bytes);
+    return false;
+}
+
+// Maps the units of a group, and asks for huge pages there: one mapping for all of them. To change
+// a mapping, the system waits for the page faults in it, and a fault that zeroes 2 MiB is long.
+static bool group_map(struct window* window, unsigned group) {
+    unsigned first = group * GROUP_UNITS;
+    uint64_t units = bit_range(first % 64, GROUP_UNITS);
+    char* start = unit_start(window, first);
+    if (space_is_scarce() || !map_without_memory(start, GROUP_UNITS * UNIT_BYTES)) return false;
+    os_prefer_huge_pages(start, GROUP_UNITS * UNIT_BYTES);
+    (void)atomic_or_ordered(&window->units_preferred[first / 64], units);
+    (void)atomic_or_ordered(&window->units_mapped[first / 64], units);
+    return true;
+}
+
+// Maps a unit of the caller. The metadata that describes it can be written then. OS_REFUSED:
+// possibly because another thread is mapping it now.
 static enum os_placing unit_map(struct window* window, unsigned unit) {
+    unsigned group = unit / GROUP_UNITS;
     if (unit_has(window->units_mapped, unit)) return OS_PLACED;
-    char* start = slice_address(window, HUGE_ZONE_FIRST, 0) + unit * HUGE_SLICES * SLICE_BYTES;
-    if (window_for(start) == NULL) return OS_REFUSED;
-    enum os_placing placing = os_map_at(start, HUGE_SLICES * SLICE_BYTES);
-    if (placing == OS_PLACED) unit_set(window->units_mapped, unit);
+    if (window_for(unit_start(window, unit)) == NULL) return OS_REFUSED;
+    if (!unit_has(window->groups_divided, group)) {
+        if (unit_set(window->groups_begun, group))
+            return unit_has(window->units_mapped, unit) ? OS_PLACED : OS_REFUSED;
+        if (group_map(window, group)) return OS_PLACED;
+        (void)unit_set(window->groups_divided, group);
+    }
+    enum os_placing placing = os_map_at(unit_start(window, unit), UNIT_BYTES);
+    if (placing == OS_PLACED) (void)unit_set(window->units_mapped, unit);
     return placing;
 }
 
@@ -78,7 +116,7 @@ static uint64_t superblock_take_closed(struct window* window, unsigned index, bo
         if ((atomic_or_ordered(&superblock->open, mask) & mask) != 0) continue;
         enum os_placing placing = unit_map(window, unit_of(index, first));
         if (placing == OS_PLACED) return mask;
-        if (placing == OS_TAKEN) unit_set(window->units_taken, unit_of(index, first));
+        if (placing == OS_TAKEN) (void)unit_set(window->units_taken, unit_of(index, first));
         huge_units_close(window, index, mask);
         *refused |= placing == OS_REFUSED;
     }
@@ -107,4 +145,27 @@ struct free_run run_take_closed(void) {
         if (run.slices != 0 || refused) return run;
     }
     return (struct free_run){NULL, 0};
+}
+
+// --- Huge pages ----------------------------------------------------------------------------------
+
+void huge_unit_prefer(struct free_run run) {
+    struct window* window = window_find(run.start);
+    unsigned unit = (unsigned)((size_t)(run.start - unit_start(window, 0)) / UNIT_BYTES);
+    if (unit_has(window->units_preferred, unit)) return;
+    os_prefer_huge_pages(run.start, UNIT_BYTES);
+    (void)unit_set(window->units_preferred, unit);
+}
+
+void huge_units_forbid(struct free_run run) {
+    struct window* window = window_find(run.start);
+    char* zone = unit_start(window, 0);
+    size_t end = (size_t)(run.start - zone) + run.slices * SLICE_BYTES;
+    unsigned first = (unsigned)((size_t)(run.start - zone) / UNIT_BYTES);
+    unsigned last = (unsigned)((end - 1) / UNIT_BYTES);
+    for (unsigned unit = first; unit <= last; unit++) {
+        uint64_t bit = UINT64_C(1) << (unit % 64);
+        (void)atomic_and_ordered(&window->units_preferred[unit / 64], ~bit);
+    }
+    os_forbid_huge_pages(zone + first * UNIT_BYTES, (last + 1 - first) * UNIT_BYTES);
 }

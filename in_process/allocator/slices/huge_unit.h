@@ -1,8 +1,9 @@
 // Units of the huge zone (window.h): 2 MiB that are opened by populating them as one huge page, and
-// closed when their memory goes back to the system. For the other files of runs.
+// closed when their memory goes back to the system. For the other files of runs and the reserve.
 #ifndef KEEL_ALLOCATOR_SLICES_HUGE_UNIT_H
 #define KEEL_ALLOCATOR_SLICES_HUGE_UNIT_H
 
+#include "allocator/slices/run.h"
 #include "allocator/slices/window.h"
 
 bool superblock_in_huge_zone(struct window* window, unsigned index);
@@ -15,5 +16,11 @@ void huge_units_close(struct window* window, unsigned index, uint64_t units);
 
 // Takes a unit that is wholly free and occupies memory. 0: none.
 uint64_t huge_unit_take_dirty(struct superblock* superblock);
+
+// The run is a unit that the caller has taken: it is about to be populated as a huge page.
+void huge_unit_prefer(struct free_run run);
+
+// Asks the system not to join the pages of the units that the run is a part of.
+void huge_units_forbid(struct free_run run);
 
 #endif

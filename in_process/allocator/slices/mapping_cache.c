@@ -214,6 +214,20 @@ struct mapping mapping_cache_move(struct mapping old, size_t bytes) {
     return mapping_none;
 }
 
+// Unmapping holds the lock of all mappings of the process until the pages are returned, 1 ms for 16
+// MiB; discarding them first does not. The pieces end at multiples of huge pages.
+static void unmap_in_pieces(char* start, size_t bytes) {
+    const size_t piece = HUGE_SLICES * SLICE_BYTES;
+    char* end = start + bytes;
+    for (char* at = start; bytes > piece && at < end;) {
+        char* next = (char*)round_down((uintptr_t)at, piece) + piece;
+        if (next > end) next = end;
+        (void)os_discard(at, (size_t)(next - at));
+        at = next;
+    }
+    os_unmap(start, bytes);
+}
+
 size_t mapping_cache_age(uint64_t now_ms, size_t bytes_max) {
     if (atomic_get(&mapping_cache_total) <= 0) return 0;
     int64_t delay = option_get(OPTION_RESET_DELAY);
@@ -225,7 +239,7 @@ size_t mapping_cache_age(uint64_t now_ms, size_t bytes_max) {
         if (mapping.start == NULL) continue;
         size_t cut = mapping.bytes < bytes_max + MAPPING_CUT_MIN ? mapping.bytes : bytes_max;
         mapping.bytes -= cut;
-        os_unmap(mapping.start + mapping.bytes, cut);
+        unmap_in_pieces(mapping.start + mapping.bytes, cut);
         if (mapping.bytes > 0) put_or_unmap(mapping, put_ms);
         return cut;
     }

@@ -33,7 +33,13 @@ void prefault_request(char* start, unsigned index, unsigned pages) {
     atomic_set(request, entry);
 }
 
-bool prefault_late(char* start, unsigned index, unsigned pages) {
+// Not before `first`: the content of a carved block may end in the same system page.
+static void provide(char* start, char* first, unsigned end) {
+    os_provide(first, (size_t)(start + end * SYSTEM_PAGE - first));
+}
+
+bool prefault_late(char* start, char* first, unsigned pages) {
+    unsigned index = (unsigned)((uintptr_t)(first - start) / SYSTEM_PAGE);
     atomic_word* request = request_of(start);
     uintptr_t entry = atomic_get(request);
     uintptr_t at = (uintptr_t)start + index * SYSTEM_PAGE;
@@ -43,27 +49,27 @@ bool prefault_late(char* start, unsigned index, unsigned pages) {
     size_t count = (end - at) / SYSTEM_PAGE;
     if (count < index) count = index < PREFAULT_NOW_MAX ? index : PREFAULT_NOW_MAX;
     if (count > pages - index) count = pages - index;
-    return os_populate((void*)at, count * SYSTEM_PAGE);
+    provide(start, first, index + (unsigned)count);
+    return true;
 }
 
 // How many system pages to populate at `index`. 0: an earlier call has populated it.
-static unsigned pages_at(unsigned index, unsigned first, bool fills) {
+static unsigned pages_at(unsigned index, unsigned resident, bool fills) {
     if (fills || index >= PREFAULT_NOW_MAX) {
         unsigned in_group = index % PREFAULT_NOW_MAX;
-        return in_group == 0 || index == first ? PREFAULT_NOW_MAX - in_group : 0;
+        return in_group == 0 || index == resident ? PREFAULT_NOW_MAX - in_group : 0;
     }
     return (index & (index - 1)) == 0 ? index : 0;
 }
 
-bool prefault_now(char* start, unsigned index, unsigned pages, unsigned first, bool fills) {
-    static atomic_state refused; // the system cannot populate: before Linux 5.14
-    if (atomic_get(&refused) != 0 || (!fills && index < 2)) return false;
-    unsigned count = pages_at(index, first, fills);
+bool prefault_now(char* start, char* first, unsigned pages, unsigned resident, bool fills) {
+    unsigned index = (unsigned)((uintptr_t)(first - start) / SYSTEM_PAGE);
+    if (!fills && index < 2) return false;
+    unsigned count = pages_at(index, resident, fills);
     if (count == 0) return true;
     if (count > pages - index) count = pages - index;
-    if (os_populate(start + index * SYSTEM_PAGE, count * SYSTEM_PAGE)) return true;
-    atomic_set(&refused, 1);
-    return false;
+    provide(start, first, index + count);
+    return true;
 }
 
 size_t prefault_populate(void) {

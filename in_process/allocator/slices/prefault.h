@@ -25,23 +25,24 @@
 // at `start`. O(1).
 void prefault_request(char* start, unsigned index, unsigned pages);
 
-// Called before: takes back the request for system page `index` if the keeper has not come to it
-// yet, and populates that system page and some after it, at most as many as are carved. True:
-// `index` is resident now.
-bool prefault_late(char* start, unsigned index, unsigned pages);
+// Called before, with the first block that will be carved: takes back the request for its system
+// page if the keeper has not come to it yet, and populates that system page and some after it, at
+// most as many as are carved. True: it is resident now.
+bool prefault_late(char* start, char* first, unsigned pages);
 
-// The same without a keeper: populates system page `index` and some after it. A fault enters the
-// kernel once for each system page, populating once for all of them. `fills`: the page will
-// probably be carved to its end; else at most as many system pages are populated as are carved.
+// The same without a keeper, or if it is behind. `fills`: the page will probably be carved to its
+// end; else at most as many system pages are populated as are carved. The table has the number at
+// each index of a system page.
 //
 //   fills    | 8                      | 8                      |
 //   else     | 0 | 0 | 2     | 4            | 8                      |   0: a page fault
 //
-// `first`: the system pages before it were resident when the page began. At most one call to the
-// system, for PREFAULT_NOW_MAX system pages. True: `index` is resident now,
-// or has been since an earlier call. False: the first touch takes a page fault.
+// `resident`: the system pages before this one were resident when the page began. At most
+// PREFAULT_NOW_MAX page faults, or one call to the system (os_provide). True: the system page of
+// `first` is resident now, or has been since an earlier call. False: its first touch is a page
+// fault.
 #define PREFAULT_NOW_MAX 8u // 32 KiB
-bool prefault_now(char* start, unsigned index, unsigned pages, unsigned first, bool fills);
+bool prefault_now(char* start, char* first, unsigned pages, unsigned resident, bool fills);
 
 // Populates the requested pages, with at most one call to the system for each entry of the table.
 // Returns the number of calls. For the keeper.

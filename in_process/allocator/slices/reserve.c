@@ -1,5 +1,6 @@
 #include "allocator/slices/reserve.h"
 #include "allocator/slices/arena.h"
+#include "allocator/slices/huge_unit.h"
 #include "allocator/slices/jumbo.h"
 #include "allocator/slices/mapping_cache.h"
 #include "allocator/slices/page_map.h"
@@ -26,9 +27,11 @@ static atomic_bits surplus;       // slices still to be discarded
 static atomic_bits target;        // the target: slices that are never surplus
 static atomic_state kept;
 static atomic_state preferred;
-static atomic_bits cap;    // 0: none
-static atomic_state huge;  // units of 2 MiB can be huge pages
-static atomic_bits missed; // slices, since the last unit was populated
+static atomic_bits cap;           // 0: none
+static atomic_state huge;         // units of 2 MiB can be huge pages
+static atomic_bits missed;        // slices, since the last unit was populated
+static atomic_signed units_begun; // units that are being populated
+static atomic_bits begun_warm;    // slices of pages that reserve_affords_warm admitted
 
 void reserve_set_keeper(bool by_keeper) {
     atomic_set(&kept, by_keeper);
@@ -135,18 +138,10 @@ void reserve_surplus_done(size_t slices) {
     atomic_set(&surplus, due > slices ? due - slices : 0);
 }
 
-// So that the system does not join the pages of these units again.
-static void forbid_joining(struct free_run run) {
-    uintptr_t unit = HUGE_SLICES * SLICE_BYTES;
-    uintptr_t start = round_down((uintptr_t)run.start, unit);
-    uintptr_t end = round_up((uintptr_t)run.start + run.slices * SLICE_BYTES, unit);
-    os_forbid_huge_pages((void*)start, end - start);
-}
-
 size_t reserve_discard(unsigned slices_max) {
     struct free_run run = run_take_dirty(slices_max);
     if (run.slices == 0) return 0;
-    if (run_splits_unit(run)) forbid_joining(run);
+    if (run_splits_unit(run)) huge_units_forbid(run);
     if (!os_discard(run.start, run.slices * SLICE_BYTES)) {
         run_return(run, RUN_AS_BEFORE);
         return 0;
@@ -164,9 +159,15 @@ static void populate_undo(struct free_run run) {
     count_event(EVENT_POPULATE_REFUSED, 1);
 }
 
-static size_t populate(struct free_run run) {
+// Near a limit the system refuses os_populate, but not os_touch: so the first page decides.
+static size_t populate(struct free_run run, bool as_unit) {
+    size_t bytes = run.slices * SLICE_BYTES;
     if (run.slices == 0) return 0;
-    if (!os_populate(run.start, run.slices * SLICE_BYTES)) {
+    if (as_unit) {
+        os_touch_huge(run.start, bytes);
+    } else if (os_populate(run.start, os_page_bytes())) {
+        os_touch(run.start, bytes);
+    } else {
         populate_undo(run);
         return 0;
     }
@@ -184,14 +185,16 @@ static size_t populate(struct free_run run) {
 size_t reserve_populate(unsigned slices_max) {
     struct free_run run = run_take_cold(slices_max);
     if (run.slices == 0 && window_grow(1)) run = run_take_cold(slices_max);
-    return populate(run);
+    return populate(run, false);
 }
 
 size_t reserve_populate_huge(void) {
     struct free_run run = run_take_closed();
     if (run.slices == 0) return 0;
-    os_prefer_huge_pages(run.start, run.slices * SLICE_BYTES);
-    size_t done = populate(run);
+    (void)atomic_add(&units_begun, 1);
+    huge_unit_prefer(run);
+    size_t done = populate(run, true);
+    (void)atomic_sub(&units_begun, 1);
     atomic_set(&missed, 0); // only now, so that no second thread populates meanwhile
     return done;
 }
@@ -200,13 +203,24 @@ void reserve_set_huge(bool available) {
     atomic_set(&huge, available);
 }
 
+bool reserve_affords_warm(void) {
+    size_t live = run_live_slices();
+    return live >= RESERVE_HUGE_FROM && atomic_get(&begun_warm) < live / WARM_SHARE;
+}
+
+void reserve_begun_warm(unsigned slices) {
+    (void)atomic_add(&begun_warm, slices);
+}
+
 void reserve_missed(unsigned slices) {
     if (atomic_get(&huge) == 0 || run_live_slices() < RESERVE_HUGE_FROM) return;
     if (space_is_scarce()) return; // a large block cannot use units that are closed
     if (!reserve_cap_admits(HUGE_SLICES + RESERVE_KEPT)) return;
     uint64_t before = atomic_add(&missed, slices);
+    // A unit that is being populated will soon be there, unless its thread was preempted.
+    uint64_t most = atomic_get(&units_begun) == 0 ? MISSED_SLICES_MAX : MISSED_BESIDE_MAX;
     // Of several threads, the one that reaches the bound populates.
-    if (before >= MISSED_SLICES_MAX || before + slices < MISSED_SLICES_MAX) return;
+    if (before >= most || before + slices < most) return;
     count_event(EVENT_UNITS, reserve_populate_huge() > 0);
 }
 

@@ -90,7 +90,15 @@ size_t reserve_populate_huge(void);
 // one: 512 page faults of 4 KiB take 20 to 50 times as long as one of 2 MiB. Nothing happens
 // without huge pages, near the control group's limit, or if the address space is limited.
 #define MISSED_SLICES_MAX 2u
+#define MISSED_BESIDE_MAX 8u // while another thread populates a unit
 void reserve_missed(unsigned slices);
+
+// True: a page may begin in warm memory although its class has not filled pages. It then occupies
+// all of its memory, so there may be one slice of such pages for each WARM_SHARE live slices.
+#define WARM_SHARE 16u
+bool reserve_affords_warm(void);
+void reserve_begun_warm(unsigned slices);
+
 // The system gives huge pages to those who ask. Initially false.
 void reserve_set_huge(bool available);
 

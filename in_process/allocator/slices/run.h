@@ -96,7 +96,8 @@ struct free_run run_take_dirty(unsigned slices_max);
 bool run_splits_unit(struct free_run run);
 // Takes free slices of partition 0 that do not occupy memory, from the lowest address on.
 struct free_run run_take_cold(unsigned slices_max);
-// Takes a closed unit of the huge zone, 2 MiB. Any thread.
+// Takes a closed unit of the huge zone, 2 MiB. Any thread. slices 0: there is none, or another
+// thread is mapping the next ones.
 struct free_run run_take_closed(void);
 // Makes a closed unit free as it is, for when the system refuses other memory: its first use takes
 // the fault that zeroes 2 MiB. False: there is none, or the thread's partition is not 0.

@@ -35,6 +35,8 @@
 #define HUGE_ZONE_FIRST (WINDOW_SUPERBLOCKS / 2)
 #define HUGE_SLICES 32u
 #define HUGE_UNITS (WINDOW_SLICES / 2 / HUGE_SLICES)
+#define GROUP_UNITS 8u // mapped at once: 16 MiB
+#define HUGE_GROUPS (HUGE_UNITS / GROUP_UNITS)
 #define WINDOWS_MAX 4096u // with memory of ours: 16 TiB
 
 // 64 slices. The thread that has cleared a bit of `free` owns the slice and may change its other
@@ -69,9 +71,14 @@ struct window {
     atomic_bits room_behind[WINDOW_SUPERBLOCKS];
     atomic_bits room_before[WINDOW_SUPERBLOCKS];
     // A bit for each unit of the huge zone: whether it is mapped; whether other code's memory is in
-    // it, so that it can never be opened.
+    // it, so that it can never be opened; whether the system has been asked for a huge page there.
     atomic_bits units_mapped[HUGE_UNITS / 64];
     atomic_bits units_taken[HUGE_UNITS / 64];
+    atomic_bits units_preferred[HUGE_UNITS / 64];
+    // A bit for each group of units: whether a thread has begun to map it; whether that failed, so
+    // that its units are mapped one by one.
+    atomic_bits groups_begun[HUGE_GROUPS / 64];
+    atomic_bits groups_divided[HUGE_GROUPS / 64];
 };
 #define WINDOW_HEADER_BYTES ((size_t)65536)
 _Static_assert(sizeof(struct window) <= WINDOW_HEADER_BYTES, "header fits");

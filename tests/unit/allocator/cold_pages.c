@@ -1,5 +1,6 @@
 // Pages on memory that is not resident, or only in part, in a process whose keeper is late or does
-// not run: one call to the system populates what many page faults would.
+// not run: memory is provided for several system pages at once. This program defines madvise, to
+// see how much is populated while the lock of all mappings is held.
 #include "allocator/alloc/alloc.h"
 #include "allocator/heap/pool.h"
 #include "allocator/page/page.h"
@@ -13,10 +14,20 @@
 #include "os/memory.h"
 #include <pthread.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 enum { STEP = 256, SLICE_PAGES = SLICE_BYTES / SYSTEM_PAGE, CARVES = SYSTEM_PAGE / STEP / 16 };
 
-static bool populates; // the system can do that: from Linux 5.14 on
+static bool populates;        // the system can do that: from Linux 5.14 on
+static size_t most_populated; // by one call to the system
+
+int madvise(void* start, size_t bytes, int advice) {
+    enum { POPULATE_WRITE = 23 };
+    if (advice == POPULATE_WRITE && bytes > most_populated) most_populated = bytes;
+    return (int)syscall(SYS_madvise, start, bytes, advice);
+}
 
 static unsigned resident_pages(const char* start) {
     unsigned char resident[SLICE_PAGES];
@@ -154,6 +165,106 @@ static void test_late_realtime(void) {
     run_release(start, 1);
 }
 
+// --- Memory that is provided by touching it ------------------------------------------------------
+
+static void fill_blocks(struct block* list, unsigned bytes) {
+    while (list != NULL) {
+        struct block* next = list->next;
+        memset((void*)list, 0xff, bytes);
+        list = next;
+    }
+}
+
+// Blocks that end in the next system page keep their content when that one is provided.
+static void test_touch_keeps_content(unsigned flags, bool late) {
+    enum { BYTES = 3072 };
+    char* start = cold_slice();
+    struct page* page =
+        page_begin(start, 1, size_class_of(BYTES), (uintptr_t)thread_heap, flags, 0);
+    CHECK(page->block_bytes == BYTES);
+    reserve_set_keeper(late);
+    most_populated = 0;
+    for (struct block* list; (list = page_carve(page)) != NULL;) fill_blocks(list, BYTES);
+    reserve_set_keeper(false);
+    (void)prefault_populate();
+    CHECK(page_use(page)->carved == page->capacity);
+    for (size_t i = 0; i < (size_t)page->capacity * BYTES; i++) CHECK(start[i] == (char)0xff);
+    for (unsigned i = 0; i < page->capacity; i++) (void)page_push(page, start + i * BYTES);
+    page_end(page);
+    run_release(start, 1);
+    reserve_discard_all();
+}
+
+static void* no_body(void* unused) {
+    return unused;
+}
+
+static void test_touch(void) {
+    const unsigned fills = PAGE_COLD | PAGE_AHEAD | PAGE_FILLS;
+    test_touch_keeps_content(fills, false);
+    if (populates) CHECK(most_populated == PREFAULT_NOW_MAX * SYSTEM_PAGE);
+    // Now the program has threads, which would wait for the lock.
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, no_body, NULL) == 0 && pthread_join(thread, NULL) == 0);
+    for (unsigned late = 0; late < 2; late++) {
+        test_touch_keeps_content(fills, late);
+        test_touch_keeps_content(PAGE_COLD | PAGE_AHEAD, late);
+        CHECK(most_populated == 0);
+    }
+    char* start = cold_slice();
+    struct page* page = begin(start, fills, 0);
+    carve_page(page);
+    CHECK(resident_pages(start) == PREFAULT_NOW_MAX);
+    end(page);
+    run_release(start, 1);
+}
+
+// --- The reserve ---------------------------------------------------------------------------------
+
+// The keeper must not hold the lock of all mappings while memory is zeroed, and it changes the
+// mappings rarely.
+static void test_reserve_populates(void) {
+    enum { POPULATED_UNITS = 24 };
+    most_populated = 0;
+    uint64_t maps = event_total(EVENT_MAP);
+    for (unsigned i = 0; i < POPULATED_UNITS; i++) CHECK(reserve_populate_huge() == HUGE_SLICES);
+    CHECK(event_total(EVENT_MAP) - maps <= POPULATED_UNITS / GROUP_UNITS + 4); // metadata
+    CHECK(most_populated == 0);
+    size_t warm = run_dirty_slices();
+    if (populates) CHECK(reserve_populate(4) == 4 && run_dirty_slices() == warm + 4);
+    CHECK(most_populated <= os_page_bytes());
+    static char* slices[64 + POPULATED_UNITS * HUGE_SLICES];
+    unsigned count = 0;
+    for (struct run run; (run = run_allocate_warm(1)).start != NULL;) {
+        CHECK(resident_pages(run.start) == SLICE_PAGES);
+        slices[count++] = run.start;
+    }
+    while (count > 0) run_release(slices[--count], 1);
+    reserve_discard_all();
+}
+
+// Pages of classes that have filled none begin warm, but only as many as the live memory affords.
+static void test_affords_warm(void) {
+    enum { SIZES = 56, LIVE = 6 };
+    void* live[LIVE];
+    for (unsigned i = 0; i < LIVE; i++) CHECK((live[i] = kl_malloc((size_t)2 << 20)) != NULL);
+    CHECK(run_live_slices() >= RESERVE_HUGE_FROM);
+    size_t affords = run_live_slices() / WARM_SHARE;
+    CHECK(affords > 4 && affords < SIZES / 2);
+    kl_collect(true); // the heap keeps no slices
+    CHECK(reserve_populate_huge() == HUGE_SLICES);
+    reserve_set_target(64); // else so much warm memory is used for every page
+    size_t before = run_dirty_slices();
+    void* blocks[SIZES];
+    for (unsigned i = 0; i < SIZES; i++) blocks[i] = kl_malloc(size_class_bytes[i]);
+    size_t taken = before - run_dirty_slices();
+    affords = run_live_slices() / WARM_SHARE;  // these pages are live, too
+    CHECK(taken >= 4 && taken <= affords + 2); // one class of blocks has filled pages before
+    for (unsigned i = 0; i < SIZES; i++) kl_free(blocks[i]);
+    for (unsigned i = 0; i < LIVE; i++) kl_free(live[i]);
+    reserve_set_target(0);
+}
+
 // --- Units of 2 MiB ------------------------------------------------------------------------------
 
 enum { UNITS = 6, BLOCKS = UNITS * HUGE_SLICES * (SLICE_BYTES / 1024) };
@@ -209,9 +320,12 @@ int main(void) {
         test_absent_wide();
         test_late();
         test_late_realtime();
+        test_touch();
     }
     test_units();
     test_units_of_small_process();
+    test_reserve_populates();
+    test_affords_warm();
     check_work_bounds();
     return 0;
 }
