@@ -167,22 +167,22 @@ static void superblocks_open(struct window* window, unsigned index, unsigned cou
     }
     for (unsigned bucket = 0; bucket < RUN_BUCKETS; bucket++)
         window_set_add_range(window, SET_RUNS + bucket, index, count);
-    scarcity_note(count);
 }
 
 // Makes mapped, superblock-aligned memory available to the thread's partition. Superblocks whose
 // window cannot be made, or is another partition's, are left out.
 static bool range_open(char* start, size_t bytes) {
-    bool any = false;
+    unsigned opened = 0;
     for (size_t at = 0; at < bytes; at += SUPERBLOCK_BYTES) {
         struct window* window = window_for(start + at);
         if (window == NULL || !window_claim(window, partition_now()) || !window_list(window))
             continue;
         superblocks_open(window,
                          (unsigned)((uintptr_t)(start + at - window->base) / SUPERBLOCK_BYTES), 1);
-        any = true;
+        opened++;
     }
-    return any;
+    if (opened > 0) scarcity_note(opened); // once: it is a system call
+    return opened > 0;
 }
 
 // For each partition: where the next piece of the window chosen last begins; the middle of a
@@ -291,6 +291,7 @@ static enum piece window_choose_at(uintptr_t place, uintptr_t exhausted) {
     }
     if (!window_list(window)) return PIECE_REFUSED; // before anything of it is open
     superblocks_open(window, 0, 1);
+    scarcity_note(1);
     if (partition_now() != 0) return PIECE_OPENED;
     atomic_set(&window->chosen, 1);
     window_set_add_range(window, SET_CLOSED, HUGE_ZONE_FIRST, WINDOW_SUPERBLOCKS - HUGE_ZONE_FIRST);
