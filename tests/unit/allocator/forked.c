@@ -94,6 +94,27 @@ static void test_own_queue(void) {
     check_child(drain_own, heap);
 }
 
+// The sender has announced the page, and the owner has since taken the queue from the senders, but
+// not this page yet: the child must not announce it a second time.
+static void test_own_pending_queue(void) {
+    struct heap* heap = thread_heap;
+    struct block_list list;
+    allocate_all();
+    void* block = lone_block();
+    void* last = lone_block(); // before: an allocation may drain the queue
+    push_half(block);
+    CHECK(remote_queue_announce(&heap->remote_queue, block));
+    CHECK(remote_list_push(page_of_block(last), list_of_one(last)));
+    (void)remote_queue_announce(&heap->remote_queue, last);
+    struct page* page = remote_queue_take(&heap->remote_queue, &list);
+    CHECK(page == page_of_block(last) && atomic_get(&heap->remote_queue.head) == 0);
+    CHECK(remote_queue_contains(&heap->remote_queue, half_sent));
+    (void)page_push_list(page, list_head(list.word), list.tail, list_count(list.word));
+    check_child(drain_own, heap);
+    reclaim_heap(heap);
+    CHECK(atomic_get(&page_remote(half_sent)->list) == 0);
+}
+
 // The same while the thread's default is a user heap.
 static void test_own_queue_behind_a_default(void) {
     struct heap* heap = thread_heap;
@@ -202,6 +223,7 @@ int main(void) {
     kl_free(kl_malloc(1));
     run_to_end(lend_heap, NULL);
     test_own_queue();
+    test_own_pending_queue();
     test_own_queue_behind_a_default();
     test_parked_queue();
     test_relief();
