@@ -32,8 +32,10 @@ static bool guards_work(void) {
     size_t bytes = os_page_bytes();
     char* probe = os_map(bytes, bytes);
     if (probe == NULL) return false;
+    int cancelling = os_cancel_disable(); // the C library's getrandom is a cancellation point
     bool work = advise(probe, bytes, GUARD_INSTALL) && getrandom(probe, 1, GRND_NONBLOCK) == -1 &&
                 errno == EFAULT;
+    os_cancel_restore(cancelling);
     os_unmap(probe, bytes);
     return work;
 }
