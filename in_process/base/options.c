@@ -6,6 +6,7 @@ atomic_signed option_values[OPTION_COUNT] = {
     [OPTION_KEEPER] = KEEPER_AUTO,
     [OPTION_FOREIGN_FREE] = KEEL_SECURE || KEEL_DEBUG,
     [OPTION_GUARD_HANDLER] = 1,
+    [OPTION_SIZED_FREE] = KEEL_SECURE || KEEL_DEBUG ? SIZED_FREE_ABORT : SIZED_FREE_ANY,
     [3] = 1,    // mimalloc's eager_commit, without effect
     [15] = 100, // mimalloc's os_tag, without effect
 };
@@ -30,6 +31,7 @@ static const char* const names[OPTION_COUNT] = {
     [OPTION_GUARD_RATE] = "guard_rate",
     [OPTION_GUARD_SEED] = "guard_seed",
     [OPTION_GUARD_HANDLER] = "guard_handler",
+    [OPTION_SIZED_FREE] = "sized_free",
 };
 
 // Second names.
@@ -41,8 +43,9 @@ static const struct {
 static const struct {
     const char* word;
     int64_t value;
-} words[] = {{"on", 1}, {"true", 1},  {"yes", 1}, {"abort", 1},         {"off", 0},
-             {"no", 0}, {"false", 0}, {"", 1},    {"auto", KEEPER_AUTO}};
+} words[] = {
+    {"on", 1}, {"true", 1},  {"yes", 1}, {"abort", 1},          {"off", 0},
+    {"no", 0}, {"false", 0}, {"", 1},    {"auto", KEEPER_AUTO}, {"report", SIZED_FREE_REPORT}};
 
 const char* option_name(enum option option) {
     return names[option];

@@ -25,6 +25,7 @@ enum option {
     OPTION_GUARD_RATE = 21,    // one allocation in this many is guarded, 0: none; read once
     OPTION_GUARD_SEED = 22,    // of the choice of these, 0: a random one; read once
     OPTION_GUARD_HANDLER = 23, // 1: faults at guarded blocks are reported; read once
+    OPTION_SIZED_FREE = 24,    // enum sized_free_choice
     OPTION_COUNT
 };
 
@@ -32,6 +33,13 @@ enum keeper_choice {
     KEEPER_NEVER,
     KEEPER_ALWAYS, // also when the process of one thread has grown
     KEEPER_AUTO,   // once a second thread allocates
+};
+
+// What happens at a free with a size that is not the block's. The plain flavour never verifies it.
+enum sized_free_choice {
+    SIZED_FREE_ANY,    // the size is not verified
+    SIZED_FREE_ABORT,  // the process ends
+    SIZED_FREE_REPORT, // a message; then the block is freed
 };
 
 extern atomic_signed option_values[OPTION_COUNT];

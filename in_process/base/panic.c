@@ -3,6 +3,7 @@
 
 static panic_output output_at_panic;
 static panic_output output_of_warnings;
+static panic_output output_of_reports;
 static uint32_t (*thread_at_panic)(void);
 
 void panic_set_output(panic_output output) {
@@ -45,6 +46,10 @@ void warn_set_output(panic_output output) {
     output_of_warnings = output;
 }
 
+void report_set_output(panic_output output) {
+    output_of_reports = output;
+}
+
 // Appends "; NAME VALUE", unless the value is 0.
 static void detail(struct text* text, const char* name, uint64_t value) {
     if (value == 0) return;
@@ -81,6 +86,14 @@ void panic(enum fault fault, const void* about) {
     struct fault_block block = no_block;
     if (thread_at_panic != NULL) block.thread = thread_at_panic();
     panic_block(fault, about, block);
+}
+
+void report_block(enum fault fault, const void* about, struct fault_block block) {
+    print_fault(output_of_reports, fault, about, block);
+}
+
+void report_text(enum fault fault, const char* text, size_t length) {
+    if (output_of_reports != NULL) output_of_reports(fault, text, length);
 }
 
 void panic_text(enum fault fault, const char* text, size_t length) {

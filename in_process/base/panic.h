@@ -52,6 +52,12 @@ struct fault_block {
 KEEL_COLD KEEL_NORETURN void panic_block(enum fault fault, const void* about,
                                          struct fault_block block);
 
+// The same for a fault after which the process goes on, because the program asked for that:
+// `output` returns. Without it, they have no effect.
+void report_set_output(panic_output output);
+KEEL_COLD void report_block(enum fault fault, const void* about, struct fault_block block);
+KEEL_COLD void report_text(enum fault fault, const char* text, size_t length);
+
 // Passes a whole text to the output: of the debug flavour, which prints more than one line.
 KEEL_COLD KEEL_NORETURN void panic_text(enum fault fault, const char* text, size_t length);
 

@@ -45,7 +45,8 @@ TEST(options_have_the_names_and_the_order_of_mimalloc) {
                                         "zero_on_free",
                                         "guard_rate",
                                         "guard_seed",
-                                        "guard_handler"};
+                                        "guard_handler",
+                                        "sized_free"};
     for (int i = 0; i < (int)kl_option_count; i++)
         CHECK(names[i] == NULL ? kl_option_name((kl_option_t)i) == NULL
                                : strcmp(kl_option_name((kl_option_t)i), names[i]) == 0);
@@ -121,6 +122,9 @@ TEST(options_are_set_by_the_environment) {
     EXPECT("keeper", 1, "KEEL_KEEPER=on");
     EXPECT("keeper", 2, "KEEL_KEEPER=auto");
     EXPECT("foreign_free", 1, "KEEL_FOREIGN_FREE=abort");
+    EXPECT("sized_free", 0, "KEEL_SIZED_FREE=off");
+    EXPECT("sized_free", 1, "KEEL_SIZED_FREE=abort");
+    EXPECT("sized_free", 2, "KEEL_SIZED_FREE=report");
     EXPECT("limit", 64L << 20, "KEEL_LIMIT=64M");
     EXPECT("limit", 3L << 30, "KEEL_LIMIT=3GiB");
     EXPECT("limit", 0, "KEEL_LIMIT=3X");

@@ -320,6 +320,7 @@ def help_lists_every_setting():
     for name in ("check check_blocks check_at_exit leaks mismatch help probability every after "
                  "count min max seed site").split():
         assert re.search(rf"^  {name} +\w.* \(now .*\)$", err, re.M), (name, err)
+    assert "KEEL_SIZED_FREE=abort, report or off" in err, err
 
 
 def wrong_settings_are_reported():

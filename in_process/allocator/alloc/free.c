@@ -163,12 +163,15 @@ static void free_verify_size(const void* address, size_t size, size_t alignment,
                     ? large_good_size(size) == usable
                     : request_class_aligned(size, alignment) == class_size(page->size_class);
     if (resized || same) return;
-    panic_block(FAULT_FREE_SIZE, address,
-                (struct fault_block){.bytes = usable, .thread = thread_of_heap()});
+    struct fault_block block = {.bytes = usable, .thread = thread_of_heap()};
+    if (option_get(OPTION_SIZED_FREE) != SIZED_FREE_REPORT)
+        panic_block(FAULT_FREE_SIZE, address, block);
+    report_block(FAULT_FREE_SIZE, address, block);
 }
 
 void free_sized_slow(void* address, size_t size, size_t alignment, bool exact) {
-    free_verify_size(address, size, alignment, exact);
+    if (option_get(OPTION_SIZED_FREE) != SIZED_FREE_ANY)
+        free_verify_size(address, size, alignment, exact);
     free_block(address);
 }
 

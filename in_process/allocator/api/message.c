@@ -76,11 +76,15 @@ static void call_error_handler(int code) {
     callback_leave(partition);
 }
 
-void message_error(int code, const char* text) {
-    bool shown = option_get(OPTION_SHOW_ERRORS) != 0 || option_get(OPTION_VERBOSE) != 0;
+static void say_error(int code, const char* text, bool shown) {
     int64_t most = option_get(OPTION_MAX_ERRORS);
     if (shown && (most < 0 || atomic_add(&errors_said, 1) < (uint64_t)most)) message_write(text);
     call_error_handler(code);
+}
+
+void message_error(int code, const char* text) {
+    bool shown = option_get(OPTION_SHOW_ERRORS) != 0 || option_get(OPTION_VERBOSE) != 0;
+    say_error(code, text, shown);
 }
 
 // The first thread that finds a fault reports it and ends the process. Others wait, but not for
@@ -104,6 +108,12 @@ void message_panic(enum fault fault, const char* text, size_t length) {
     if (atomic_get_acquire(&output.function) == 0) os_abort(text, length);
     message_write(text);
     os_abort(text, 0);
+}
+
+void message_report(enum fault fault, const char* text, size_t length) {
+    (void)fault;
+    (void)length;
+    say_error(EFAULT, text, true);
 }
 
 void message_warning(enum fault fault, const char* text, size_t length) {

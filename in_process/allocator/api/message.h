@@ -11,8 +11,10 @@ void message_write(const char* text);
 // Reports an error to the error handler, and prints `text` if show_errors or verbose is set.
 void message_error(int error, const char* text);
 
-// For panic_set_output and warn_set_output: fatal errors, and harmless ones.
+// For panic_set_output, report_set_output and warn_set_output: fatal errors, errors of the program
+// after which it goes on, and harmless ones. The second kind is printed without show_errors, too.
 void message_panic(enum fault fault, const char* text, size_t length);
+void message_report(enum fault fault, const char* text, size_t length);
 void message_warning(enum fault fault, const char* text, size_t length);
 
 // Reports that there is no memory for `size` bytes. True: the program has freed memory, and the

@@ -100,6 +100,7 @@ void process_start(void) {
     os_process_record();
     panic_set_output(message_panic);
     if (KEEL_SECURE) panic_set_thread(os_thread_id);
+    report_set_output(message_report);
     warn_set_output(message_warning);
     options_parse(os_environment(), report_refused);
     guarded_set_output(message_write);

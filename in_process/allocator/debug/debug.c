@@ -152,6 +152,14 @@ void debug_free(void* address, enum block_kind kind) {
     free_record(record, stack);
 }
 
+static void wrong_size(const struct record* record, size_t size, uint32_t stack) {
+    int64_t choice = option_get(OPTION_SIZED_FREE);
+    if (choice == SIZED_FREE_REPORT)
+        report_of_size(record, size, stack);
+    else if (choice != SIZED_FREE_ANY)
+        fault_of_size(record, size, stack);
+}
+
 void debug_free_sized(void* address, size_t size, enum block_kind kind) {
     if (address == NULL) return;
     address = address_untagged(address);
@@ -162,7 +170,7 @@ void debug_free_sized(void* address, size_t size, enum block_kind kind) {
         return;
     }
     require_kind(record, kind, stack);
-    if (record->size != size) fault_of_size(record, size, stack);
+    if (record->size != size) wrong_size(record, size, stack);
     free_record(record, stack);
 }
 

@@ -14,14 +14,21 @@ static KEEL_TLS bool reports;  // this one, also in a child that it forks
 // Only the first fault is reported. Other threads wait for the end of the process, but not for
 // ever: a handler of the program may have left the report with longjmp.
 static void begin(struct text* text) {
-    uint32_t expected = 0;
     static const char again[] = "keel: another fault while a fault was reported\n";
-    if (!atomic_try_state(&reporting, &expected, 1)) {
-        for (int i = 0; i < WAITS && !reports; i++) os_wait(&reporting, expected, 1000000);
-        os_abort(again, sizeof again - 1);
+    uint32_t expected = 0;
+    for (int i = 0; !atomic_try_state(&reporting, &expected, 1); i++, expected = 0) {
+        if (reports || i == WAITS) os_abort(again, sizeof again - 1);
+        os_wait(&reporting, 1, 1000000);
     }
     reports = true;
     text_begin(text, buffer, sizeof buffer);
+}
+
+// After a report after which the process goes on.
+static void stop_reporting(void) {
+    reports = false;
+    atomic_set_release(&reporting, 0);
+    os_wake(&reporting);
 }
 
 static struct stack stack_of_number(uint32_t number) {
@@ -79,8 +86,8 @@ static void stack_of(const char* name, uint32_t thread, uint32_t stack) {
     stack_commands_add(&report.commands, &report.maps, stack_of_number(stack));
 }
 
-static KEEL_NORETURN void last_lines(enum fault fault, const struct record* record, bool freed,
-                                     uint32_t stack) {
+static void write_stacks(const struct record* record, bool freed, uint32_t stack) {
+    report.commands.count = 0;
     text_string(&report.text, "\n");
     if (record != NULL) {
         stack_of("allocated", record->allocated_thread, record->allocated_stack);
@@ -88,8 +95,16 @@ static KEEL_NORETURN void last_lines(enum fault fault, const struct record* reco
     }
     stack_of("found", record_thread(), stack);
     stack_commands_text(&report.text, &report.commands);
-    panic_text(fault, buffer,
-               report.text.length < sizeof buffer ? report.text.length : sizeof buffer - 1);
+}
+
+static size_t report_length(void) {
+    return report.text.length < sizeof buffer ? report.text.length : sizeof buffer - 1;
+}
+
+static KEEL_NORETURN void last_lines(enum fault fault, const struct record* record, bool freed,
+                                     uint32_t stack) {
+    write_stacks(record, freed, stack);
+    panic_text(fault, buffer, report_length());
 }
 
 void fault_of_call(enum fault fault, const void* address, const struct record* record,
@@ -104,6 +119,14 @@ void fault_of_size(const struct record* record, size_t size, uint32_t stack) {
     first_line(FAULT_FREE_SIZE, record_block(record), record);
     text_number("; size ", size);
     last_lines(FAULT_FREE_SIZE, record, false, stack);
+}
+
+void report_of_size(const struct record* record, size_t size, uint32_t stack) {
+    first_line(FAULT_FREE_SIZE, record_block(record), record);
+    text_number("; size ", size);
+    write_stacks(record, false, stack);
+    report_text(FAULT_FREE_SIZE, buffer, report_length());
+    stop_reporting();
 }
 
 void fault_of_kind(const struct record* record, enum block_kind kind, uint32_t stack) {

@@ -9,8 +9,8 @@
 #include "os/stack.h"
 #include <stdbool.h>
 
-// True once a thread reports a fault. The blocks are not verified any more: a handler of the
-// program that allocates or ends the process would find the same fault again.
+// True while a thread reports a fault, which usually ends the process. Then blocks are not verified:
+// a handler of the program that allocates or ends the process would find the same fault again.
 bool fault_is_reported(void);
 
 // `address` is that of the call; `record` is NULL if the block is not known. `stack` is that of the
@@ -20,6 +20,8 @@ KEEL_COLD KEEL_NORETURN void fault_of_call(enum fault fault, const void* address
 // The same for a free with a size.
 KEEL_COLD KEEL_NORETURN void fault_of_size(const struct record* record, size_t size,
                                            uint32_t stack);
+// The same, but the process goes on.
+KEEL_COLD void report_of_size(const struct record* record, size_t size, uint32_t stack);
 // The same for a free by a function for blocks of another kind.
 KEEL_COLD KEEL_NORETURN void fault_of_kind(const struct record* record, enum block_kind kind,
                                            uint32_t stack);

@@ -226,4 +226,6 @@ void settings_read(char* const* environment, settings_output* output) {
     if (setting(SETTING_HELP) == 0) return;
     help_of(&debug_variable, "keel: KEEL_DEBUG=NAME=VALUE,... of the debug flavour\n", output);
     help_of(&fail_variable, "keel: KEEL_FAIL=NAME=VALUE,... makes allocations fail\n", output);
+    output("keel: KEEL_SIZED_FREE=abort, report or off: frees with a wrong size\n"
+           "keel: KEEL_FOREIGN_FREE=abort or off: frees of blocks of another allocator\n");
 }

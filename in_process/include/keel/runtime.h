@@ -73,8 +73,13 @@ typedef enum kl_option {
     /* 1: guarded sampling installs a handler of SIGSEGV, which reports such accesses. The handler
      * then calls the program's previous handler; without one, the process ends. Default 1 */
     kl_option_guard_handler = 23,
+    /* What the secure and debug flavours do at a sized free (free_sized, sized operator delete)
+     * with a size that is not the block's. 1 or "abort": the process ends. 2 or "report": they
+     * print the message, at most max_errors times, and free the block. 0: they do not verify the
+     * size. Default 1; 0 in the plain flavour, which never verifies it */
+    kl_option_sized_free = 24,
     /* One more than the largest option */
-    kl_option_count = 24
+    kl_option_count = 25
 } kl_option_t;
 
 /* Returns the current value, or 0 if there is no such option. */
