@@ -38,17 +38,44 @@ TEST(large_addresses_are_not_reused_at_once) {
     }
 }
 
-// Eight freed blocks of 200,000 bytes fit, so none of them is used again before the eighth.
-TEST(small_ones_wait_for_several_frees) {
-    enum { WAITING = 8 };
-    uintptr_t freed[WAITING] = {0};
+// No block of 200,000 bytes, which occupies 256 KiB, is used again before the last `waiting` ones.
+static void check_wait(int waiting) {
+    enum { PLACES = 16 };
+    uintptr_t freed[PLACES] = {0};
     for (int turn = 0; turn < 200; turn++) {
         void* block = kl_malloc(200000);
         CHECK(block != NULL);
-        for (int i = 0; i < WAITING; i++) CHECK((uintptr_t)block != freed[i]);
-        freed[turn % WAITING] = (uintptr_t)block;
+        for (int i = 0; i < waiting; i++) CHECK((uintptr_t)block != freed[i]);
+        freed[turn % waiting] = (uintptr_t)block;
         kl_free(block);
     }
+}
+
+// The quarantine takes a sixteenth of what is held: at least 512 KiB, at most 4 MiB.
+TEST(two_small_ones_wait_in_a_small_heap) {
+    check_wait(2);
+}
+TEST(a_sixteenth_of_the_heap_waits) {
+    CHECK(kl_malloc(32u * MIB) != NULL);
+    check_wait(8);
+}
+TEST(more_wait_in_a_large_heap) {
+    CHECK(kl_malloc(128u * MIB) != NULL);
+    check_wait(16);
+}
+// A small quarantine needs less memory: with one of 2 MiB, 16 blocks stay resident.
+TEST(a_small_heap_keeps_little) {
+    enum { BYTES = 65 * 1024 };
+    size_t before = 0;
+    for (int turn = 0; turn < 100; turn++) {
+        char* block = kl_malloc(BYTES);
+        CHECK(block != NULL);
+        memset(block, 1, BYTES);
+        kl_free(block);
+        if (turn == 0) before = resident_bytes();
+    }
+    size_t more = resident_bytes() - before;
+    CHECK_WITH(more < 700 * KIB, "%zu KiB", more / KIB);
 }
 
 TEST(the_quarantine_is_bounded) {
@@ -87,7 +114,7 @@ static bool has_guard_soon(const volatile char* address) {
 }
 
 static void check_guards(void) {
-    enum { BLOCKS = 4, BYTES = 300000, MORE = 200 };
+    enum { BLOCKS = 4, BYTES = 70000, MORE = 200 }; // all of the blocks fit
     static char* blocks[BLOCKS];
     kl_option_set(kl_option_reset_delay, 50);
     CHECK(kl_keeper_start());

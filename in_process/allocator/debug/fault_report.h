@@ -9,8 +9,8 @@
 #include "os/stack.h"
 #include <stdbool.h>
 
-// True while a thread reports a fault, which usually ends the process. Then blocks are not verified:
-// a handler of the program that allocates or ends the process would find the same fault again.
+// True while a thread reports a fault, which usually ends the process. No block is verified then: a
+// handler of the program that allocates or ends the process would find the same fault again.
 bool fault_is_reported(void);
 
 // `address` is that of the call; `record` is NULL if the block is not known. `stack` is that of the

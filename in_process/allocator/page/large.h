@@ -85,8 +85,11 @@ void large_begin(char* start, size_t slices);
 void large_end(struct page* page);
 
 // `page` has PAGE_LARGE or PAGE_JUMBO. In the secure flavour, slices outside of arenas first wait
-// in a quarantine of at most QUARANTINE_PLACES blocks and LARGE_QUARANTINE_BYTES (or one block).
-#define LARGE_QUARANTINE_BYTES ((int64_t)2 << 20)
+// in a quarantine of at most QUARANTINE_PLACES blocks, and of at most this share of the memory that
+// the process holds, within the bounds (or of one block).
+#define LARGE_QUARANTINE_SHARE 16
+#define LARGE_QUARANTINE_MIN ((size_t)512 << 10)
+#define LARGE_QUARANTINE_MAX ((size_t)4 << 20)
 void large_release(struct page* page);
 
 // The quarantine (large_quarantine.c). Enters it with a live block of slices, which ends.

@@ -10,6 +10,7 @@
 // thread of the program never puts a block into the second stage or takes one out.
 #include "allocator/page/large.h"
 #include "allocator/slices/quarantine.h"
+#include "allocator/slices/reserve.h"
 #include "allocator/slices/run.h"
 #include "os/memory.h"
 #include "os/thread.h"
@@ -55,11 +56,19 @@ static void leave_warm(struct quarantined range) {
     run_release(range.start, (unsigned)(range.bytes / SLICE_BYTES));
 }
 
+// Bytes that the first stage may have. What is in it counts as held.
+static int64_t bytes_admitted(void) {
+    size_t share = limit_held_bytes() / LARGE_QUARANTINE_SHARE;
+    if (share < LARGE_QUARANTINE_MIN) share = LARGE_QUARANTINE_MIN;
+    return (int64_t)(share < LARGE_QUARANTINE_MAX ? share : LARGE_QUARANTINE_MAX);
+}
+
 void large_quarantine_enter(struct page* page) {
     struct quarantined range = {page->start, page->bytes, os_thread_id()};
+    const int64_t admitted = bytes_admitted();
     mark_freed(page);
     large_end(page);
-    while (atomic_get(&warm.bytes) + (int64_t)range.bytes > LARGE_QUARANTINE_BYTES) {
+    while (atomic_get(&warm.bytes) + (int64_t)range.bytes > admitted) {
         struct quarantined oldest = quarantine_take(&warm);
         if (oldest.start == NULL) break;
         leave_warm(oldest);
