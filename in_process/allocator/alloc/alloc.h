@@ -90,6 +90,11 @@ KEEL_INLINE void* bin_zeroed(struct heap* heap, unsigned size_class, struct bloc
 // `size` is too large. The caller then calls alloc_from_bin or alloc_slow.
 KEEL_INLINE void* alloc_hit_in(size_t size, unsigned partition) {
     if (KEEL_UNLIKELY(size > REQUEST_SMALL_MAX)) return NULL;
+    if (KEEL_SECURE) {
+        const struct block_guard* guard = &block_guard;
+        KEEL_OPAQUE(guard);
+        return bin_try_pop(thread_heap, request_row(guard, size), partition, guard->key);
+    }
     return bin_pop(thread_heap, request_class_small(size) + partition * SIZE_COUNT);
 }
 KEEL_INLINE void* alloc_hit(size_t size) {

@@ -1,4 +1,5 @@
 #include "allocator/alloc/user_heap.h"
+#include "allocator/heap/bin.h"
 #include "allocator/heap/remote_batch.h"
 #include "allocator/page/large.h"
 #include "allocator/slices/arena.h"
@@ -59,6 +60,7 @@ struct user_heap* user_heap_make(enum user_heap_kind kind) {
     }
     os_lock_acquire(&user->lock); // a free that began earlier may be reading it
     user->kind = kind;
+    heap_prepare_bins(&user->heap);
     os_lock_release(&user->lock);
     return user;
 }

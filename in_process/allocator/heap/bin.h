@@ -3,13 +3,17 @@
 //
 // Plain flavour: a list of blocks.
 //
-// Secure flavour: an array in the heap, filled at its end, in front of a place that is always NULL.
+// Secure flavour: an array in the heap, filled at its end, in front of a place with BIN_NO_BLOCK.
 // No block that malloc is about to return has a link that the program could have overwritten.
 //
-//   heap->slots[c]   | - | - | .. | b7 | b2 | b9 | NULL |     heap->bin[c].slot: where b7 is
+//   heap->slots[c]   | - | - | .. | b7 | b2 | b9 | BIN_NO_BLOCK |   heap->bin[c].slot: where b7 is
 //
-// The place of the next block is kept as its offset in the heap, so that a heap of zeros is one
-// with empty bins: at offset 0 is the bin of the class 0, which the secure flavour does not use.
+// BIN_NO_BLOCK has the form of a block that is never free. So malloc tests only whether the block
+// is free, and not also whether there is one.
+//
+// The place of the next block is kept as its offset in the heap. In a new heap all of them are 0,
+// and at offset 0 is the bin of class 0, which the secure flavour does not use otherwise: there,
+// heap_prepare_bins puts BIN_NO_BLOCK.
 #ifndef KEEL_ALLOCATOR_HEAP_BIN_H
 #define KEEL_ALLOCATOR_HEAP_BIN_H
 
@@ -18,10 +22,16 @@
 KEEL_INLINE struct block** bin_slot(const struct heap* heap, unsigned size_class) {
     return (struct block**)((uintptr_t)heap + heap->bin[size_class].slot);
 }
+// NULL if the place has no block.
+KEEL_INLINE struct block* bin_block(struct block* const* slot) {
+    struct block* block = *slot;
+    return block != BIN_NO_BLOCK ? block : NULL;
+}
 
-// The block that bin_take_first will take. NULL: the bin is empty.
+// The block that bin_take_first will take. NULL: the bin is empty. In the secure flavour not for
+// class 0.
 KEEL_INLINE struct block* bin_first(const struct heap* heap, unsigned size_class) {
-    return KEEL_SECURE ? *bin_slot(heap, size_class) : heap->bin[size_class].first;
+    return KEEL_SECURE ? bin_block(bin_slot(heap, size_class)) : heap->bin[size_class].first;
 }
 
 // Removes the first block, which is `block`, from the bin. Plain flavour: prefetches the block
@@ -37,6 +47,19 @@ KEEL_INLINE void bin_take_first(struct heap* heap, unsigned size_class, struct b
     }
 }
 
+// For the secure flavour: removes and returns the first block. NULL, and nothing is done, if the
+// bin is empty or if its first block is not free; the caller then takes the slow path, which finds
+// out. The row is that of a small request; `partition` is where its class is.
+KEEL_INLINE struct block* bin_try_pop(struct heap* heap, struct request_row row, unsigned partition,
+                                      uintptr_t key) {
+    size_t size_class = (size_t)row.above_first + 1 + partition * SIZE_COUNT;
+    uintptr_t slot = heap->bin[size_class].slot;
+    struct block* block = *(struct block**)((uintptr_t)heap + slot);
+    if (KEEL_UNLIKELY(!block_try_take(block, row.block_bytes, key))) return NULL;
+    heap->bin[size_class].slot = slot + sizeof(struct block*);
+    return block;
+}
+
 // Removes the first `count` blocks; `next` is the one after them.
 KEEL_INLINE void bin_drop(struct heap* heap, unsigned size_class, unsigned count,
                           struct block* next) {
@@ -46,6 +69,11 @@ KEEL_INLINE void bin_drop(struct heap* heap, unsigned size_class, unsigned count
         heap->bin[size_class].first = next;
 }
 
+// For a new heap of zeros, before its first use.
+KEEL_INLINE void heap_prepare_bins(struct heap* heap) {
+    if (KEEL_SECURE) heap->bin[0].first = BIN_NO_BLOCK;
+}
+
 // --- For the secure flavour; the bin is empty ---
 
 KEEL_INLINE struct block** bin_end(struct heap* heap, unsigned size_class) {
@@ -53,6 +81,7 @@ KEEL_INLINE struct block** bin_end(struct heap* heap, unsigned size_class) {
 }
 // The last `count` places hold blocks now.
 KEEL_INLINE void bin_set_count(struct heap* heap, unsigned size_class, unsigned count) {
+    *bin_end(heap, size_class) = BIN_NO_BLOCK;
     heap->bin[size_class].slot = (uintptr_t)(bin_end(heap, size_class) - count) - (uintptr_t)heap;
 }
 
@@ -60,7 +89,7 @@ KEEL_INLINE void bin_set_count(struct heap* heap, unsigned size_class, unsigned 
 KEEL_INLINE struct block* bin_take_oldest(struct heap* heap, unsigned size_class,
                                           struct page* page) {
     bin_set_count(heap, size_class, page_take_oldest(page, bin_end(heap, size_class)));
-    return bin_first(heap, size_class);
+    return *bin_slot(heap, size_class);
 }
 
 // --- To visit all blocks ---
@@ -68,7 +97,7 @@ KEEL_INLINE struct block* bin_take_oldest(struct heap* heap, unsigned size_class
 // The block at the place `index`; `before` is the one in front of it. NULL: there are no more.
 KEEL_INLINE struct block* bin_at(const struct heap* heap, unsigned size_class, unsigned index,
                                  const struct block* before) {
-    if (KEEL_SECURE) return bin_slot(heap, size_class)[index];
+    if (KEEL_SECURE) return size_class == 0 ? NULL : bin_block(bin_slot(heap, size_class) + index);
     return index == 0 ? bin_first(heap, size_class) : before->next;
 }
 

@@ -303,7 +303,7 @@ bool heap_drain(struct heap* heap) {
 }
 
 unsigned heap_flush_bin(struct heap* heap, unsigned size_class, unsigned limit) {
-    struct block* head = bin_first(heap, size_class);
+    struct block* head = bin_at(heap, size_class, 0, NULL);
     if (head == NULL || limit == 0) return 0;
     struct block* tail = head;
     struct block* next;
@@ -343,7 +343,7 @@ static bool page_of_heap_check(struct heap* heap, struct page* page, unsigned si
 bool heap_check(struct heap* heap) {
     for (unsigned c = 0; c < CLASS_COUNT; c++) {
         struct page* current = heap->current[c];
-        if (current == NULL && bin_first(heap, c) != NULL) return false;
+        if (current == NULL && bin_at(heap, c, 0, NULL) != NULL) return false;
         if (current != NULL && !page_of_heap_check(heap, current, c, PAGE_CURRENT)) return false;
         const struct block* block = NULL;
         for (unsigned i = 0; (block = bin_at(heap, c, i, block)) != NULL; i++) {

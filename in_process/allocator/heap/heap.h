@@ -34,9 +34,9 @@
 // After that, one more page is a small part of the memory of the class.
 #define HEAP_FILLED_ENOUGH 3u
 
-// A bin (bin.h). All zero: empty.
+// A bin (bin.h). Zero: empty, once heap_prepare_bins has been called.
 union bin {
-    struct block* first; // plain flavour
+    struct block* first; // plain flavour; bin 0 of the secure flavour: BIN_NO_BLOCK
     uintptr_t slot;      // secure flavour
 };
 

@@ -1,4 +1,5 @@
 #include "allocator/heap/pool.h"
+#include "allocator/heap/bin.h"
 #include "allocator/heap/remote_batch.h"
 #include "allocator/heap/watch.h"
 #include "base/bits.h"
@@ -12,9 +13,14 @@
 #define HEAPS_AT_ONCE (KEEL_SECURE ? 4u : 16u)
 #define HEAP_STRIDE ((sizeof(struct heap) + HEAP_SPACING - 1) & ~(HEAP_SPACING - 1))
 
+#define HEAP_WITHOUT_BLOCKS                                                                        \
+    {                                                                                              \
+        .bin = { {.first = KEEL_SECURE ? BIN_NO_BLOCK : NULL} }                                    \
+    }
+
 // Not at an odd multiple of 64: those addresses are for user heaps.
-KEEL_ALIGNED(HEAP_SPACING) const struct heap heap_none;
-KEEL_ALIGNED(HEAP_SPACING) const struct heap heap_gone;
+KEEL_ALIGNED(HEAP_SPACING) const struct heap heap_none = HEAP_WITHOUT_BLOCKS;
+KEEL_ALIGNED(HEAP_SPACING) const struct heap heap_gone = HEAP_WITHOUT_BLOCKS;
 KEEL_TLS struct heap* thread_heap = (struct heap*)&heap_none;
 
 static struct {
@@ -64,6 +70,7 @@ static struct heap* unused_remove(void) {
     pool.unused_count--;
     struct heap* heap = pool.unused;
     pool.unused = (struct heap*)((char*)heap + HEAP_STRIDE);
+    heap_prepare_bins(heap);
     heap->next_all = (struct heap*)atomic_get(&pool.all);
     atomic_set_release(&pool.all, (uintptr_t)heap);
     return heap;

@@ -7,7 +7,7 @@
 #include "os/thread.h"
 #include <string.h>
 
-struct block_guard block_guard;
+struct block_guard block_guard = {.no_block = {KEEL_SECURE}};
 
 // The first byte of a state word is never 0: a string that is one byte too long writes a 0 there.
 // Blocks and their sizes are multiples of 8, so the lowest 3 bits of the word are those of the key,
@@ -31,12 +31,23 @@ static void choose_order(uint8_t* order, uint64_t* random) {
     memcpy(order + BIN_BLOCKS, order, BIN_BLOCKS);
 }
 
+static void choose_rows(void) {
+    for (unsigned i = 0; i <= SMALL_BYTES_MAX / 8; i++) {
+        unsigned size_class = size_class_small[i];
+        block_guard.rows[i] = (struct request_row){
+            .above_first = (uint16_t)(size_class - 1),
+            .block_bytes = (uint16_t)size_class_bytes[size_class],
+        };
+    }
+}
+
 void block_guard_prepare_slow(void) {
     static struct os_lock lock = {0};
     os_lock_acquire(&lock);
     if (block_guard.key == 0) {
         uintptr_t key = key_of(os_random());
         uint64_t random = os_random();
+        choose_rows();
         block_guard.zero = option_get(OPTION_ZERO_ON_FREE) != 0;
         for (unsigned i = 0; i < BIN_ORDERS; i++) choose_order(block_guard.orders[i], &random);
         atomic_set_release((atomic_word*)&block_guard.key, key);

@@ -59,14 +59,33 @@ KEEL_INLINE size_t request_class_usable(unsigned size_class) {
 #define BIN_ORDERS 64u
 #define BIN_BLOCKS 16u // the blocks that one refill takes
 
+// The class of a small request in partition 0, and the bytes of its blocks: what size_class_small
+// and size_class_bytes say, at one place.
+struct request_row {
+    uint16_t above_first; // the class - 1, so that a row of zeros has a class whose bin is empty
+    uint16_t block_bytes;
+};
+
 // Alone in its system page, which is read-only once the key is chosen.
 struct block_guard {
     KEEL_ALIGNED(4096) uintptr_t key; // 0: not chosen yet
     uint32_t zero; // 1: free zeroes the block, and its reuse verifies that it is zero
     // Random orders of a refill's blocks, each twice in a row: it may begin at any of its places.
     uint8_t orders[BIN_ORDERS][2 * BIN_BLOCKS];
+    uint64_t no_block[SMALL_BYTES_MAX / sizeof(uint64_t)]; // BIN_NO_BLOCK; never changes
+    struct request_row rows[SMALL_BYTES_MAX / 8 + 1];      // request_row
 };
+_Static_assert(sizeof(struct block_guard) == 4096, "it can be read-only alone");
 extern KEEL_HIDDEN struct block_guard block_guard;
+
+// Is at the end of each bin (heap/bin.h). Its first word is not 0, so it is not taken for a free
+// block. As large as the largest block that malloc takes from a bin without a test of its end.
+#define BIN_NO_BLOCK ((struct block*)(void*)block_guard.no_block)
+
+// size <= REQUEST_SMALL_MAX. All zero until the key is chosen.
+KEEL_INLINE struct request_row request_row(const struct block_guard* guard, size_t size) {
+    return guard->rows[(size + BLOCK_STATE_BYTES + 7) / 8];
+}
 
 // Chooses the key of the process. The key never changes; every thread calls this before it makes
 // its first block.
@@ -135,12 +154,16 @@ KEEL_INLINE uint64_t state_mark(uint32_t thread) {
 // The program frees the block, whose mask is stored in *mask. `mark` is that of the caller. False,
 // and nothing is done, if the block is not live, and always if KEEL_ZERO_ON_FREE is set: the caller
 // takes the slow path.
+//
+// Pages begin at slices, and page_of_low ignores the highest 16 bits of the address. So this reads
+// a word of the page whatever these bits are. If they are not 0, the word differs from the mask.
 KEEL_INLINE bool block_try_free(const struct page* page, void* address, uint64_t mark,
                                 uintptr_t* mask) {
     *mask = block_mask(address);
     if (!KEEL_SECURE) return true;
-    if ((uintptr_t)address - (uintptr_t)page->start >= page->fast_end) return false;
-    uint64_t* state = block_state(address, page->block_bytes);
+    size_t offset = (uintptr_t)address % SLICE_BYTES;
+    if (offset >= page->fast_end) return false;
+    uint64_t* state = (uint64_t*)(void*)(page->states + offset);
     if (*state != *mask) return false;
     *state = *mask ^ mark;
     return true;
@@ -160,6 +183,18 @@ KEEL_INLINE void block_take(struct block* block, uint32_t block_bytes) {
     uint64_t wrong = (*state ^ ~mask) << (64 - STATE_THREAD_SHIFT); // as in state_is_free
     if (KEEL_UNLIKELY((wrong | (uintptr_t)block->next) != 0)) block_fault_in_bin(block);
     *state = mask;
+}
+
+// Gives a block of a bin to the program, if it is free; else does nothing. `key` is that of the
+// process.
+KEEL_INLINE bool block_try_take(struct block* block, uint32_t block_bytes, uintptr_t key) {
+    uintptr_t mask = key ^ (uintptr_t)block;
+    uint64_t* state = block_state(block, block_bytes);
+    // The sum of a number and its complement is -1.
+    uint64_t wrong = (*state + mask + 1) << (64 - STATE_THREAD_SHIFT); // as in state_is_free
+    if ((wrong | (uintptr_t)block->next) != 0) return false;
+    *state = mask;
+    return true;
 }
 
 // A block that other threads have freed: verifies that its page may have such a block and that it

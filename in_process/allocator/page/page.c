@@ -15,9 +15,9 @@ static uint32_t order_bits(void) {
 }
 
 // A random order of `count` blocks: order[i] is the place of the one at i.
+static const uint8_t order_of_one[1] = {0};
 static const uint8_t* random_order(unsigned count, uint8_t* buffer) {
-    static const uint8_t alone[1] = {0};
-    if (count == 1) return alone;
+    if (count == 1) return order_of_one;
     uint32_t bits = order_bits();
     const uint8_t* row = block_guard.orders[bits % BIN_ORDERS] + (bits >> 16) % BIN_BLOCKS;
     if (KEEL_LIKELY(count == BIN_BLOCKS)) return row;
@@ -70,6 +70,11 @@ static void note_absent(struct page* page) {
     }
 }
 
+static void page_set_fast(struct page* page) {
+    page->fast_end = block_guard.zero != 0 ? 0 : page_last(page) + 1;
+    page->states = page->start + page->block_bytes - BLOCK_STATE_BYTES;
+}
+
 struct page* page_begin(char* start, unsigned slices, unsigned size_class, uintptr_t owner,
                         unsigned fresh, unsigned resident) {
     struct page* page = page_of(start);
@@ -77,11 +82,11 @@ struct page* page_begin(char* start, unsigned slices, unsigned size_class, uintp
     KEEL_REQUIRE(atomic_get(&page->owner) == 0, start);
     page->block_bytes = size_class_bytes[size_class];
     page->capacity = (uint16_t)(slices * SLICE_BYTES / page->block_bytes);
-    if (KEEL_SECURE) page->fast_end = block_guard.zero != 0 ? 0 : page_last(page) + 1;
     page->size_class = (uint16_t)size_class;
     page->distance = 0;
     page->start = start;
     page->bytes = slices * SLICE_BYTES;
+    if (KEEL_SECURE) page_set_fast(page);
     struct page_use* use = page_use(page);
     use->next = NULL;
     page_unlink_all(use);
@@ -295,6 +300,8 @@ unsigned page_take_oldest(struct page* page, struct block** end) {
     struct block* rest;
     if (KEEL_LIKELY(count == BIN_BLOCKS))
         rest = take_first(page, blocks, BIN_BLOCKS, random_order(BIN_BLOCKS, NULL));
+    else if (count == 1)
+        rest = take_first(page, blocks, 1, order_of_one);
     else
         rest = take_few(page, blocks, count);
     if (KEEL_UNLIKELY(block_guard.zero != 0)) verify_zero(blocks, count, page->block_bytes);

@@ -126,8 +126,7 @@ KEEL_INLINE bool page_can_give(const struct page* page) {
 // For the secure flavour: true if a page of the queue has enough blocks to become the current one.
 KEEL_INLINE bool page_is_worth_taking(const struct page* page) {
     const struct page_use* use = page_use(page);
-    return use->carved < page->capacity ||
-           use->carved - use->used >= page_quarantine(page) + (page->capacity + 12u) / 16;
+    return use->carved < page->capacity || page_can_give(page);
 }
 
 // For the secure flavour, as page_take_free and page_carve: puts at most `limit` blocks into the

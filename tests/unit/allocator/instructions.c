@@ -35,15 +35,15 @@ static const struct {
     unsigned long bound;
     unsigned long secure; // of the secure flavour; 0: not counted
 } phases[PHASE_COUNT] = {
-    [MALLOC_HIT] = {"malloc(64), block ready", 16, 28},
-    [FREE_HIT] = {"free, own page", 18, 36},
+    [MALLOC_HIT] = {"malloc(64), block ready", 16, 25},
+    [FREE_HIT] = {"free, own page", 18, 34},
     [MALLOC_MEDIUM_HIT] = {"malloc(4000), block ready", 30, 0},
     [CALLOC_HIT] = {"calloc(1, 64), block ready", 40, 0},
     [MALLOC_LARGE] = {"malloc(100000)", 600, 0},
     [FREE_LARGE] = {"free of 100000 bytes", 400, 0},
     [TURN_PAGES] = {"malloc and free of 4096, 64 times", 64 * 110, 0},
     [RESIZE_LARGE] = {"realloc of 100000 within its slice", 125, 0},
-    [TURNS] = {"malloc and free of 64, 512 times", TURN_COUNT * 40, TURN_COUNT * 90},
+    [TURNS] = {"malloc and free of 64, 512 times", TURN_COUNT * 40, TURN_COUNT * 84},
 };
 
 static volatile unsigned long phase; // read by the parent, at the same address
