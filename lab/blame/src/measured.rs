@@ -9,6 +9,7 @@ use crate::profile::{Column, Profile, Unit, ValueKind, named, over_the_whole_tim
 use crate::recorded::Recorded;
 use keel_results::raw::{OPERATIONS_FILE, OperationReader, RunReader, StackReader};
 use keel_results::{CAUSE_FAULT, Comparison};
+use rustc_hash::FxHashMap;
 use std::path::Path;
 
 /// The values of [`measured`].
@@ -102,7 +103,7 @@ pub(crate) fn sums(
         };
         let (first, mut row) = (index * MEASURED.len(), 0);
         each_call(folder, raw, &mut |call| {
-            sums.add(&call, first, frames.as_deref());
+            sums.add(&call, first, frames.as_ref());
             let takes = compared.takes(index, row, call.cause, &disturbed);
             let length = takes.then(|| sums.length(&call));
             compared.add(call.stack, index, length);
@@ -128,14 +129,14 @@ struct Sums {
 impl Sums {
     /// Adds a call to the columns from `first` on. `frames` holds the ticks in the calls of each
     /// frame.
-    fn add(&mut self, call: &Call, first: usize, frames: Option<&[f64]>) {
+    fn add(&mut self, call: &Call, first: usize, frames: Option<&FxHashMap<u32, f64>>) {
         let length = self.length(call);
         let values = &mut self.values.row(call.stack, call.time)[first..first + MEASURED.len()];
         let whole = match frames {
             None => length,
             // The time before the first mark, in which the program starts, is not a frame.
             Some(_) if call.frame == 0 => 0.0,
-            Some(frames) => frames[call.frame as usize] / self.ticks_per_ns,
+            Some(frames) => frames.get(&call.frame).copied().unwrap_or(0.0) / self.ticks_per_ns,
         };
         let excess = (whole - self.limits.budget_ns).max(0.0);
         values[CALLS] += 1.0;
@@ -166,15 +167,13 @@ struct Call {
     cause: u8,
 }
 
-/// The ticks inside the calls of each frame.
-fn frame_ticks(folder: &Path, raw: &str) -> Result<Vec<f64>, BlameError> {
-    let mut frames = Vec::new();
+/// The ticks inside the calls of each frame that has calls. Any number may be a frame's in a damaged
+/// file, so they do not index a vector.
+fn frame_ticks(folder: &Path, raw: &str) -> Result<FxHashMap<u32, f64>, BlameError> {
+    let mut frames = FxHashMap::default();
     each_call(folder, raw, &mut |call| {
-        let index = call.frame as usize;
-        if index >= frames.len() {
-            frames.resize(index + 1, 0.0);
-        }
-        frames[index] += if is_disturbed(call.cause) { 0.0 } else { f64::from(call.ticks) };
+        let ticks = if is_disturbed(call.cause) { 0.0 } else { f64::from(call.ticks) };
+        *frames.entry(call.frame).or_default() += ticks;
     })?;
     Ok(frames)
 }
@@ -208,7 +207,7 @@ mod tests {
         Call { op: 0, size: 10, frame, time: 0, stack, ticks, cause: CAUSE_FAULT }
     }
 
-    fn sums(calls: &[Call], frames: Option<&[f64]>) -> FxHashMap<u32, Vec<f64>> {
+    fn sums(calls: &[Call], frames: Option<&FxHashMap<u32, f64>>) -> FxHashMap<u32, Vec<f64>> {
         let limits = Limits { budget_ns: 100.0, slow_ns: 50.0 };
         let values = OverTime::new(Parts::WHOLE, 2 * MEASURED.len());
         let mut sums = Sums { values, ticks_per_ns: 2.0, limits };

@@ -162,6 +162,21 @@ impl Reader {
         Ok(())
     }
 
+    /// Checks the numbers of a row by which readers index tables: its thread, and the object that
+    /// it creates. Without this, a damaged row makes a reader ask for memory without bound.
+    fn bounded(&self, row: u64, event: Event) -> std::result::Result<Event, String> {
+        let Event { thread, created, .. } = event;
+        let threads = self.metadata.threads.len();
+        if thread as usize >= threads {
+            return Err(format!("it is of thread {thread}, but the metadata lists {threads}"));
+        }
+        // A row creates at most one object, and objects are numbered in the order of the rows.
+        if created > row + 1 {
+            return Err(format!("it creates object {created}, but at most {} can exist", row + 1));
+        }
+        Ok(event)
+    }
+
     fn corrupt(&self, place: String, detail: String) -> Error {
         Error::Corrupt { path: self.path.clone(), place, detail }
     }
@@ -249,6 +264,7 @@ impl Batches<'_> {
             let row = self.row + index as u64;
             let event = group
                 .event(index)
+                .and_then(|event| self.reader.bounded(row, event))
                 .map_err(|detail| self.reader.corrupt(format!("row {row}"), detail))?;
             events.push(event);
         }

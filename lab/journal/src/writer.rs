@@ -255,7 +255,9 @@ impl Writer {
 
     fn send_batch(&mut self) -> Result<()> {
         self.batch.flush_pending();
-        if self.batch.description.is_none() {
+        // Rows after the last description may be of threads that it does not list.
+        let is_complete = self.described.threads.len() >= self.threads;
+        if self.batch.description.is_none() || !is_complete {
             let described = std::mem::take(&mut self.described);
             self.describe(described);
         }

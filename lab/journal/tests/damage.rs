@@ -4,7 +4,7 @@
 
 mod common;
 
-use keel_journal::{Error, Event, Reader};
+use keel_journal::{Error, Event, Op, Reader, Selection, analysis, slice};
 use parquet::data_type::Int64Type;
 use parquet::file::metadata::KeyValue;
 use parquet::file::writer::SerializedFileWriter;
@@ -195,6 +195,68 @@ fn a_footer_may_state_any_number_of_rows() {
         assert!(reader.rows() >= u64::try_from(rows).unwrap());
         assert!(reader.column_sizes().iter().all(|column| column.compressed < 1 << 20));
         assert_eq!(read_all(&path).is_err(), rows != 0, "{rows}");
+    }
+}
+
+/// A journal of one malloc, which a foreign tool wrote: some columns have these values.
+fn with_values(path: &Path, values: &[(&str, i64)]) {
+    // -1 is no value.
+    let row = [
+        ("time", 5),
+        ("begin", -1),
+        ("thread", 0),
+        ("op", i64::from(Op::Malloc as u8)),
+        ("size", 8),
+        ("align", -1),
+        ("created", 1),
+        ("released", -1),
+        ("frame", 0),
+        ("module", -1),
+        ("stack", -1),
+        ("free_hint", -1),
+        ("hint_size", -1),
+        ("hint_align", -1),
+    ];
+    let columns: String = row.iter().map(|(name, _)| format!("REQUIRED INT64 {name};")).collect();
+    let schema = Arc::new(parse_message_type(&format!("message m {{ {columns} }}")).unwrap());
+    let file = std::fs::File::create(path).unwrap();
+    let mut writer = SerializedFileWriter::new(file, schema, Arc::default()).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    for (name, value) in row {
+        let changed = values.iter().find(|(changed, _)| *changed == name);
+        let value = changed.map_or(value, |(_, value)| *value);
+        let mut column = group.next_column().unwrap().unwrap();
+        column.typed::<Int64Type>().write_batch(&[value], None, None).unwrap();
+        column.close().unwrap();
+    }
+    group.close().unwrap();
+    let metadata = r#"{"version": 1, "threads": [{"id": 7}]}"#;
+    writer.append_key_value_metadata(KeyValue::new("keel.journal".to_owned(), metadata.to_owned()));
+    writer.close().unwrap();
+}
+
+/// Readers index tables by these numbers: a row that names thread 4,294,967,295 made `analyse` ask
+/// for 53.8 GB.
+#[test]
+fn numbers_that_no_rule_allows_are_errors_before_a_table_is_indexed_by_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("numbers.parquet");
+    with_values(&path, &[]);
+    assert_eq!(read_all(&path).unwrap().len(), 1);
+    for (column, value, expected) in [
+        ("thread", u32::MAX.into(), "row 0: it is of thread 4294967295, but the metadata lists 1"),
+        ("thread", 1, "row 0: it is of thread 1, but the metadata lists 1"),
+        ("created", i64::MAX, "row 0: it creates object 9223372036854775807, but at most 1 can"),
+    ] {
+        with_values(&path, &[(column, value)]);
+        let reader = Reader::open(&path).unwrap();
+        let read = read_all(&path).unwrap_err().to_string();
+        let analysed = analysis::analyse(&reader, &mut |_| {}).unwrap_err().to_string();
+        let selection = Selection { threads: Some([0].into()), ..Selection::default() };
+        let sliced = slice(&reader, &selection, &folder.path().join("out"), &mut |_| {});
+        for error in [read, analysed, sliced.unwrap_err().to_string()] {
+            assert!(error.contains(expected) && error.contains("numbers.parquet"), "{error}");
+        }
     }
 }
 

@@ -114,11 +114,8 @@ impl<'a> Survey<'a> {
     }
 
     fn add_to_thread(&mut self, event: &Event) {
-        let index = event.thread as usize;
-        if index >= self.threads.len() {
-            self.threads.resize(index + 1, ThreadFacts::default());
-        }
-        let thread = &mut self.threads[index];
+        // The reader rejects rows of threads that the metadata does not list.
+        let thread = &mut self.threads[event.thread as usize];
         if thread.operations == 0 {
             thread.first_ns = event.time;
         }
@@ -147,7 +144,8 @@ impl<'a> Survey<'a> {
             self.wrong_free(event, &object);
         }
         self.releases += 1;
-        self.live_bytes -= object.size;
+        // The sum saturates; see `create`.
+        self.live_bytes = self.live_bytes.saturating_sub(object.size);
         self.lifetimes_ns.add(event.begin.saturating_sub(object.time));
         self.lifetimes_operations.add(self.rows - object.row);
         if object.thread != event.thread {
@@ -184,7 +182,7 @@ impl<'a> Survey<'a> {
         let object = Object { size, time, row: self.rows, thread, align_log2 };
         // Sizes near 2^63 are valid, so the sum saturates.
         let replaced = self.live.insert(event.created, object).map_or(0, |old| old.size);
-        self.live_bytes = (self.live_bytes - replaced).saturating_add(event.size);
+        self.live_bytes = self.live_bytes.saturating_sub(replaced).saturating_add(event.size);
         if self.live_bytes > self.peak.bytes {
             self.peak.bytes = self.live_bytes;
             self.peak.bytes_at_ns = event.time;
