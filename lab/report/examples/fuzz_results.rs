@@ -11,27 +11,14 @@
 mod common;
 
 use common::Random;
+use common::mutation::{below, mutated};
 use keel_results::Comparison;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(20);
-/// Numbers that begin or end a range of a type.
-const EXTREMES: [&str; 12] = [
-    "0",
-    "-1",
-    "1e308",
-    "0.0000001",
-    "255",
-    "65536",
-    "4294967295",
-    "4294967296",
-    "9223372036854775807",
-    "18446744073709551615",
-    "null",
-    "[]",
-];
 
 fn main() {
     let (mut seconds, mut seed) = (60u64, 1u64);
@@ -50,7 +37,14 @@ fn main() {
         std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
     let sound: Vec<Vec<u8>> = files.iter().map(|file| std::fs::read(file).unwrap()).collect();
     assert!(read(folder.path()), "the unchanged folder is read");
-    std::panic::set_hook(Box::new(|_| {}));
+    // Panics of the readers are reported with their input, those of this program as usual.
+    static READING: AtomicBool = AtomicBool::new(false);
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        if !READING.load(Relaxed) {
+            usual(info);
+        }
+    }));
     let (mut random, started) = (Random(seed), Instant::now());
     let (mut inputs, mut whole, mut findings) = (0u64, 0u64, 0u64);
     while started.elapsed().as_secs() < seconds && findings < 10 {
@@ -60,7 +54,9 @@ fn main() {
         std::fs::remove_file(&files[at]).unwrap();
         std::fs::write(&files[at], &input).unwrap();
         let begun = Instant::now();
+        READING.store(true, Relaxed);
         let outcome = catch_unwind(AssertUnwindSafe(|| read(folder.path())));
+        READING.store(false, Relaxed);
         inputs += 1;
         if outcome.is_err() || begun.elapsed() > LIMIT {
             findings += 1;
@@ -73,10 +69,6 @@ fn main() {
     std::process::exit(i32::from(findings > 0));
 }
 
-fn below(random: &mut Random, bound: usize) -> usize {
-    (random.next() % bound.max(1) as u64) as usize
-}
-
 /// Reads the folder in every way; whether all succeeded.
 fn read(folder: &Path) -> bool {
     let folders = [folder.to_path_buf()];
@@ -87,39 +79,6 @@ fn read(folder: &Path) -> bool {
         keel_report::verdict(&comparison, folder).map(|verdict| chart.len() + verdict.len())
     });
     page.is_ok() && text.is_ok() && terminal.is_ok_and(|terminal| terminal.is_ok())
-}
-
-fn mutated(sound: &[u8], random: &mut Random) -> Vec<u8> {
-    let mut input = sound.to_vec();
-    let is_text = input.first() == Some(&b'{');
-    for _ in 0..1 << below(random, 4) {
-        let at = below(random, input.len());
-        match below(random, 4) {
-            0 if !is_text => input[at] = random.next() as u8,
-            1 if !is_text => input[at] ^= 1 << below(random, 8),
-            // The footer of a Parquet file is at its end.
-            2 if !is_text => {
-                let last = below(random, input.len().min(600));
-                let at = input.len() - 1 - last;
-                input[at] = random.next() as u8;
-            }
-            3 if below(random, 8) == 0 => input.truncate(at),
-            _ => replace_number(&mut input, at, random),
-        }
-    }
-    input
-}
-
-/// Replaces the number at or after a position by an extreme one.
-fn replace_number(input: &mut Vec<u8>, at: usize, random: &mut Random) {
-    let is_digit = |byte: &u8| byte.is_ascii_digit();
-    let Some(found) = input[at..].iter().position(is_digit) else { return };
-    let start =
-        input[..at + found].iter().rposition(|byte| !is_digit(byte)).map_or(0, |before| before + 1);
-    let length = input[start..].iter().position(|byte| !is_digit(byte));
-    let end = length.map_or(input.len(), |length| start + length);
-    let number = EXTREMES[below(random, EXTREMES.len())];
-    input.splice(start..end, number.bytes()).for_each(drop);
 }
 
 fn keep(file: &Path, input: &[u8], number: u64) {

@@ -402,3 +402,15 @@ fn invalid_folders_are_rejected_with_a_reason() {
     comparison.save(folder.path()).unwrap();
     assert!(rejected().to_string().contains("the clock's frequency"), "{}", rejected());
 }
+
+/// A change can leave nothing of a file. The next change of `fuzz_results` then ended it.
+#[test]
+fn the_fuzzer_changes_files_of_any_length() {
+    let mut random = common::Random(1);
+    for length in 0..40 {
+        for first in [b'{', b'P'] {
+            let sound: Vec<u8> = std::iter::once(first).chain([b'7'; 40]).take(length).collect();
+            (0..2000).for_each(|_| drop(common::mutation::mutated(&sound, &mut random)));
+        }
+    }
+}

@@ -4,6 +4,8 @@
 #![allow(dead_code, reason = "each test program uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
+pub mod mutation;
+
 use keel_results::raw::{
     OPERATIONS_FILE, OperationRows, OperationWriter, RunRows, RunWriter, STACKS_FILE,
 };
