@@ -134,16 +134,36 @@ static struct block* page_block(const struct page* page, uint32_t index) {
     return (struct block*)(void*)(page->start + (size_t)index * page->block_bytes);
 }
 
-// All blocks are in the list.
+static char* carve_first(const struct page* page) {
+    return page->start + (size_t)page_use(page)->carved * page->block_bytes;
+}
+
+static KEEL_COLD void page_verify_zero(const struct page* page) {
+    for (uint32_t i = 0; i < page_use(page)->carved; i++) {
+        if (!block_is_zero(page_block(page, i), page->block_bytes))
+            block_fault_at_malloc(page_block(page, i), page->block_bytes);
+    }
+}
+
+// All blocks are in the list. In the order of their addresses, because the list leads to and fro:
+// then each step would wait for memory. Only one link is NULL.
 static void page_erase_list(struct page* page) {
-    uint32_t block_bytes = page->block_bytes;
-    size_t last = page_last(page);
-    struct block* block = page_first_free(page_use(page));
-    for (uint32_t left = page_use(page)->carved; left > 0; left--) {
-        block_verify_free(block, block_bytes);
-        struct block* next = block_next_in(page->start, last, block, left == 1);
+    const uint32_t block_bytes = page->block_bytes;
+    const char* start = page->start;
+    const size_t last = page_last(page);
+    bool ended = false;
+    if (KEEL_UNLIKELY(block_guard.zero != 0)) page_verify_zero(page);
+    for (char* at = carve_first(page); at != start;) {
+        at -= block_bytes;
+        struct block* block = (struct block*)(void*)at;
+        if (KEEL_UNLIKELY(!state_is_free(*block_state(block, block_bytes), block_mask(block))))
+            block_fault_at_malloc(block, block_bytes);
+        const struct block* next = block_next(block);
+        if (KEEL_UNLIKELY((uintptr_t)next - (uintptr_t)start > last)) {
+            if (next != NULL || ended) block_fault_in_bin(block);
+            ended = true;
+        }
         block_erase(block, block_bytes);
-        block = next;
     }
 }
 
@@ -223,10 +243,6 @@ static void carve_begin(struct page* page, char* first, unsigned count) {
     use->carved = (uint16_t)(use->carved + count);
     use->used += count;
     count_work(WORK_CARVE_LINKS, count);
-}
-
-static char* carve_first(const struct page* page) {
-    return page->start + (size_t)page_use(page)->carved * page->block_bytes;
 }
 
 struct block* page_carve(struct page* page) {
