@@ -46,20 +46,27 @@ static void* request_roomy(struct user_heap* heap, struct debug_request* debug, 
     return lower;
 }
 
-// In the debug flavour, a block of the program is a part of a larger one. If there is no memory,
-// the freed blocks that are kept make room.
+// In the debug flavour, a block of the program is a part of a larger one, and has a record. NULL:
+// there is no memory for one of them.
+static void* request_recorded(struct user_heap* heap, const struct request* request,
+                              struct debug_request* debug, bool roomy) {
+    void* lower = NULL;
+    if (!KEEL_DEBUG) return NULL; // as in resize_moving
+    if (roomy) lower = request_roomy(heap, debug, request->size);
+    if (lower == NULL) lower = request_once(heap, debug->lower);
+    return lower == NULL ? NULL : debug_begin(lower, request, debug);
+}
+
+// If there is no memory, the freed blocks that the debug flavour keeps make room, also with their
+// records.
 static void* request_block(struct user_heap* heap, struct request request, bool roomy) {
     struct debug_request debug;
-    void* lower = NULL;
     if (!KEEL_DEBUG) return request_once(heap, request);
     if (!debug_lower(&request, &debug)) return NULL;
-    if (roomy) lower = request_roomy(heap, &debug, request.size);
-    if (lower == NULL) lower = request_once(heap, debug.lower);
-    if (lower == NULL) {
-        debug_empty_quarantine();
-        lower = request_once(heap, debug.lower);
-    }
-    return lower == NULL ? NULL : debug_begin(lower, &request, &debug);
+    void* block = request_recorded(heap, &request, &debug, roomy);
+    if (block != NULL) return block;
+    debug_empty_quarantine();
+    return request_recorded(heap, &request, &debug, false);
 }
 
 static void* request_any(struct user_heap* heap, struct request request, bool roomy) {
