@@ -236,12 +236,11 @@ void os_provide(void* start, size_t bytes) {
     os_touch(start, bytes);
 }
 
-void os_touch_huge(void* start, size_t bytes) {
+bool os_touch_huge(void* start, size_t bytes) {
     size_t unit = os_page_bytes();
     unsigned char resident = 0;
     os_touch(start, unit);
-    bool huge = os_resident((char*)start + bytes - unit, unit, &resident) && (resident & 1) != 0;
-    if (!huge) os_touch(start, bytes);
+    return os_resident((char*)start + bytes - unit, unit, &resident) && (resident & 1) != 0;
 }
 
 bool os_resident(void* start, size_t bytes, unsigned char* resident) {

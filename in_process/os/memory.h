@@ -106,8 +106,9 @@ void os_touch(void* start, size_t bytes);
 // As os_touch. In a program of one thread, where nobody waits: with one call if the system can.
 void os_provide(void* start, size_t bytes);
 
-// As os_touch, for a unit for which huge pages are preferred.
-void os_touch_huge(void* start, size_t bytes);
+// Touches the first page of a unit for which huge pages are preferred. True: the whole unit has
+// memory now. False: it is no huge page, and its other pages have none.
+bool os_touch_huge(void* start, size_t bytes);
 
 // For each page of the range: bit 0 of its byte is set if it has memory. False: a part of the range
 // is not mapped.

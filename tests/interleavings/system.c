@@ -145,9 +145,10 @@ void os_provide(void* start, size_t bytes) {
     (void)start;
     (void)bytes;
 }
-void os_touch_huge(void* start, size_t bytes) {
+bool os_touch_huge(void* start, size_t bytes) {
     (void)start;
     (void)bytes;
+    return true;
 }
 // No scenario has such a large block.
 bool os_remap(void* start, size_t old_bytes, size_t new_bytes) {

@@ -204,10 +204,11 @@ KEEL_INLINE void* alloc_guarded(unsigned size_class, size_t size, size_t alignme
 // --- Large blocks --------------------------------------------------------------------------------
 
 static struct large large_of(size_t size, size_t alignment, bool movable) {
-    const struct heap* heap = thread_heap;
+    struct heap* heap = thread_heap;
     if (!heap_admits(heap, size)) return (struct large){NULL, true};
     if (heap->arena != NULL) return large_allocate_in(heap->arena, size, alignment);
-    return movable ? large_allocate_movable(size) : large_allocate(size, alignment);
+    if (movable) return large_allocate_movable(size);
+    return large_allocate(size, alignment, !heap_is_realtime(heap));
 }
 
 // Records the heap that the block was allocated from.

@@ -163,6 +163,13 @@ static char* own_slice_take(struct heap* heap) {
     return start == NULL && heap_is_realtime(heap) ? spare_take(heap) : start;
 }
 
+// A realtime thread makes no system call.
+static struct run run_without_arena(struct heap* heap, unsigned slices, bool worth_warm) {
+    if (!worth_warm) return run_allocate_narrow(slices, RUN_COLD);
+    struct run run = heap_is_realtime(heap) ? run_allocate_warm(slices) : reserve_take(slices);
+    return run.start != NULL ? run : run_allocate_narrow(slices, RUN_WARM);
+}
+
 static struct run run_for(struct heap* heap, unsigned slices, bool worth_warm) {
     size_t bytes = slices * SLICE_BYTES;
     struct run run = {NULL, false, false};
@@ -170,7 +177,7 @@ static struct run run_for(struct heap* heap, unsigned slices, bool worth_warm) {
     if (heap->arena != NULL)
         run = arena_take(heap->arena, slices, 1);
     else
-        run = run_allocate_narrow(slices, worth_warm ? RUN_WARM : RUN_COLD);
+        run = run_without_arena(heap, slices, worth_warm);
     if (run.start != NULL) heap_hold(heap, bytes);
     return run;
 }
@@ -204,12 +211,6 @@ static struct run run_for_page(struct heap* heap, unsigned size_class, unsigned*
     return run_for(heap, *slices, worth_warm);
 }
 
-// The page will be filled, and there was no warm memory for it.
-static void miss(struct heap* heap, unsigned slices) {
-    count_event(EVENT_RESERVE_MISS, 1);
-    if (heap->arena == NULL && !heap_is_realtime(heap)) reserve_missed(slices);
-}
-
 struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_slices) {
     unsigned slices = page_slices(size_class);
     KEEL_ASSERT(class_partition(size_class) == partition_now());
@@ -225,7 +226,7 @@ struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_
     if (start == NULL) {
         struct run run = run_for_page(heap, size_class, &slices, worth_warm || affords);
         if (run.start == NULL) return NULL;
-        if (!run.warm && worth_warm) miss(heap, slices);
+        count_event(EVENT_RESERVE_MISS, !run.warm && worth_warm);
         if (run.warm && affords) reserve_begun_warm(slices);
         zero = run.zero ? PAGE_ZERO : 0u;
         cold = !run.warm;

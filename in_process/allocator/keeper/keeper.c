@@ -140,7 +140,7 @@ static size_t reserve_for(uint64_t peak_demand) {
     size_t reserve = 2 * peak_demand;
     // With the rest of a unit of 2 MiB, at most an eighth of the live memory and 2 MiB.
     size_t live = run_live_slices();
-    size_t share = live >= RESERVE_HUGE_FROM ? live / 16 + RESERVE_HUGE_FROM / 16 : live * 6 / 100;
+    size_t share = live >= RESERVE_HUGE_FROM ? live / 16 + RESERVE_BASE : live * 6 / 100;
     if (reserve > share) reserve = share;
     if (reserve > KEEPER_RESERVE_MAX) reserve = KEEPER_RESERVE_MAX;
     if (reserve < KEEPER_RESERVE_MIN) reserve = KEEPER_RESERVE_MIN;

@@ -1,5 +1,6 @@
 #include "allocator/page/large.h"
 #include "allocator/slices/arena.h"
+#include "allocator/slices/filling.h"
 #include "allocator/slices/fresh.h"
 #include "allocator/slices/jumbo.h"
 #include "allocator/slices/mapping_cache.h"
@@ -90,7 +91,19 @@ static struct large large_warm(size_t bytes, size_t alignment, size_t slices) {
     return large_of_mapping(bytes, alignment);
 }
 
-struct large large_allocate(size_t bytes, size_t alignment) {
+// Takes warm slices if possible. If there are none, and the program fills such blocks, some of a
+// unit of 2 MiB that this thread populates.
+static struct run run_likely_filled(size_t bytes, bool populates) {
+    unsigned slices = (unsigned)slices_for(bytes);
+    struct run run = run_allocate_warm(slices);
+    if (run.start == NULL && populates && filling_is_expected()) run = reserve_take(slices);
+    if (run.start != NULL) return run;
+    run = run_allocate(slices);
+    if (run.start != NULL && !run.warm) filling_watch(run.start, bytes);
+    return run;
+}
+
+struct large large_allocate(size_t bytes, size_t alignment, bool populates) {
     if (!large_is_possible(bytes, alignment)) return large_none;
     if (bytes == 0) bytes = 1;
     if (!limit_admits(bytes)) return large_none;
@@ -111,7 +124,8 @@ struct large large_allocate(size_t bytes, size_t alignment) {
     }
     struct run run = alignment_slices > 1
                          ? run_allocate_aligned((unsigned)slices, (unsigned)alignment_slices)
-                         : run_allocate((unsigned)slices);
+                     : bytes < FRESH_BYTES_MIN ? run_likely_filled(bytes, populates)
+                                               : run_allocate((unsigned)slices);
     if (!run.warm && run.start != NULL && bytes >= FRESH_BYTES_MIN)
         fresh_begin(run.start, bytes, FRESH_SLICES);
     return large_of_run(run, slices);

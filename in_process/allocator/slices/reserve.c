@@ -19,6 +19,8 @@
 #define STEP_CAP_BYTES ((size_t)16 << 20)
 #define STEP_LARGE_CALLS 32u // 80 MiB in runs of 4 MiB take 20
 
+enum huge { HUGE_UNKNOWN, HUGE_NONE, HUGE_AVAILABLE };
+
 static atomic_bits period_end_ms; // 0: no period has begun
 static atomic_bits period_lowest; // lowest dirty count of this period
 static atomic_bits peak_now;      // highest count of live slices in this period
@@ -28,7 +30,7 @@ static atomic_bits target;        // the target: slices that are never surplus
 static atomic_state kept;
 static atomic_state preferred;
 static atomic_bits cap;           // 0: none
-static atomic_state huge;         // units of 2 MiB can be huge pages
+static atomic_state huge;         // enum huge: whether units of 2 MiB are huge pages
 static atomic_bits missed;        // slices, since the last unit was populated
 static atomic_signed units_begun; // units that are being populated
 static atomic_bits begun_warm;    // slices of pages that reserve_affords_warm admitted
@@ -159,12 +161,23 @@ static void populate_undo(struct free_run run) {
     count_event(EVENT_POPULATE_REFUSED, 1);
 }
 
+// Before the keeper has read whether the system has huge pages, the first unit shows it: true once.
+static bool is_first_unit(void) {
+    uint32_t unknown = HUGE_UNKNOWN;
+    return atomic_try_state(&huge, &unknown, HUGE_NONE);
+}
+
 // Near a limit the system refuses os_populate, but not os_touch: so the first page decides.
 static size_t populate(struct free_run run, bool as_unit) {
     size_t bytes = run.slices * SLICE_BYTES;
     if (run.slices == 0) return 0;
     if (as_unit) {
-        os_touch_huge(run.start, bytes);
+        bool is_huge = os_touch_huge(run.start, bytes);
+        if (!is_huge && is_first_unit()) {
+            populate_undo(run);
+            return 0;
+        }
+        if (!is_huge) os_touch(run.start, bytes);
     } else if (os_populate(run.start, os_page_bytes())) {
         os_touch(run.start, bytes);
     } else {
@@ -200,28 +213,41 @@ size_t reserve_populate_huge(void) {
 }
 
 void reserve_set_huge(bool available) {
-    atomic_set(&huge, available);
+    atomic_set(&huge, available ? HUGE_AVAILABLE : HUGE_NONE);
 }
 
 bool reserve_affords_warm(void) {
     size_t live = run_live_slices();
-    return live >= RESERVE_HUGE_FROM && atomic_get(&begun_warm) < live / WARM_SHARE;
+    return live >= RESERVE_HUGE_FROM && atomic_get(&begun_warm) < live / WARM_SHARE + WARM_FIRST;
 }
 
 void reserve_begun_warm(unsigned slices) {
     (void)atomic_add(&begun_warm, slices);
 }
 
-void reserve_missed(unsigned slices) {
-    if (atomic_get(&huge) == 0 || run_live_slices() < RESERVE_HUGE_FROM) return;
-    if (space_is_scarce()) return; // a large block cannot use units that are closed
-    if (!reserve_cap_admits(HUGE_SLICES + RESERVE_KEPT)) return;
+static bool admits_unit(void) {
+    size_t live = run_live_slices();
+    if (atomic_get(&huge) == HUGE_NONE || live < RESERVE_HUGE_FROM) return false;
+    if (space_is_scarce()) return false; // a large block cannot use units that are closed
+    return run_dirty_slices() <= live / 8 + HUGE_SLICES && reserve_cap_admits(HUGE_SLICES);
+}
+
+// There are no warm slices that fit. True: this thread has populated a unit.
+static bool populate_if_behind(unsigned slices) {
+    if (!admits_unit()) return false;
     uint64_t before = atomic_add(&missed, slices);
     // A unit that is being populated will soon be there, unless its thread was preempted.
     uint64_t most = atomic_get(&units_begun) == 0 ? MISSED_SLICES_MAX : MISSED_BESIDE_MAX;
     // Of several threads, the one that reaches the bound populates.
-    if (before >= most || before + slices < most) return;
-    count_event(EVENT_UNITS, reserve_populate_huge() > 0);
+    if (before >= most || before + slices < most) return false;
+    bool populated = reserve_populate_huge() > 0;
+    count_event(EVENT_UNITS, populated);
+    return populated;
+}
+
+struct run reserve_take(unsigned slices) {
+    struct run run = run_allocate_warm(slices);
+    return run.start == NULL && populate_if_behind(slices) ? run_allocate_warm(slices) : run;
 }
 
 // True if the sum of live and warm memory is above its limit: 1.5 times the recent peak of live

@@ -78,28 +78,33 @@ size_t reserve_populate(unsigned slices_max);
 // ms; any thread. 0 as above.
 size_t reserve_populate_huge(void);
 
-// Where the system has huge pages, units of 2 MiB are populated from this many live slices on: less
-// than that, a surplus of 2 MiB would matter.
-#define RESERVE_HUGE_FROM ((size_t)96) // 6 MiB
+// Where the system has huge pages, units of 2 MiB are populated from this many live slices on: in a
+// smaller process, a surplus of 2 MiB would matter.
+#define RESERVE_HUGE_FROM ((size_t)32) // 2 MiB
+#define RESERVE_BASE ((size_t)6) // slices of the reserve, beside a sixteenth of the live memory
 
 // Below a control group's limit, this much is the program's.
 #define RESERVE_KEPT ((size_t)256) // 16 MiB
 
-// A thread has taken cold slices that will be filled, because no warm ones were left: the keeper is
-// behind. After MISSED_SLICES_MAX of them since the last unit was populated, this thread populates
-// one: 512 page faults of 4 KiB take 20 to 50 times as long as one of 2 MiB. Nothing happens
-// without huge pages, near the control group's limit, or if the address space is limited.
+// Takes warm slices for memory that will be filled. If none fit, the keeper is behind, or has not
+// begun. After MISSED_SLICES_MAX such slices since the last unit was populated, this thread
+// populates one, and the run is taken from it: 512 page faults of 4 KiB take 20 to 50 times as long
+// as one of 2 MiB. No unit is populated without huge pages, near the control group's limit, in a
+// limited address space, or if more than an eighth of the live memory and 2 MiB is warm. Start
+// NULL: no warm slices.
 #define MISSED_SLICES_MAX 2u
 #define MISSED_BESIDE_MAX 8u // while another thread populates a unit
-void reserve_missed(unsigned slices);
+struct run reserve_take(unsigned slices);
 
 // True: a page may begin in warm memory although its class has not filled pages. It then occupies
-// all of its memory, so there may be one slice of such pages for each WARM_SHARE live slices.
+// all of its memory, so there may be WARM_FIRST slices of such pages, and one more for each
+// WARM_SHARE live slices.
+#define WARM_FIRST 16u
 #define WARM_SHARE 16u
 bool reserve_affords_warm(void);
 void reserve_begun_warm(unsigned slices);
 
-// The system gives huge pages to those who ask. Initially false.
+// The system gives huge pages to those who ask. Before this call, the first unit shows it.
 void reserve_set_huge(bool available);
 
 // Discards all free slices. Unbounded; for explicit requests.

@@ -4,6 +4,7 @@
 #include "allocator/alloc/alloc.h"
 #include "allocator/heap/pool.h"
 #include "allocator/page/page.h"
+#include "allocator/slices/filling.h"
 #include "allocator/slices/reserve.h"
 #include "allocator/slices/run.h"
 #include "allocator/slices/window.h"
@@ -27,6 +28,14 @@ int madvise(void* start, size_t bytes, int advice) {
     enum { POPULATE_WRITE = 23 };
     if (advice == POPULATE_WRITE && bytes > most_populated) most_populated = bytes;
     return (int)syscall(SYS_madvise, start, bytes, advice);
+}
+
+static bool hides_memory; // mincore finds nothing resident
+
+int mincore(void* start, size_t bytes, unsigned char* resident) {
+    if (!hides_memory) return (int)syscall(SYS_mincore, start, bytes, resident);
+    memset(resident, 0, (bytes + SYSTEM_PAGE - 1) / SYSTEM_PAGE);
+    return 0;
 }
 
 static unsigned resident_pages(const char* start) {
@@ -249,17 +258,19 @@ static void test_affords_warm(void) {
     void* live[LIVE];
     for (unsigned i = 0; i < LIVE; i++) CHECK((live[i] = kl_malloc((size_t)2 << 20)) != NULL);
     CHECK(run_live_slices() >= RESERVE_HUGE_FROM);
-    size_t affords = run_live_slices() / WARM_SHARE;
-    CHECK(affords > 4 && affords < SIZES / 2);
+    size_t affords = run_live_slices() / WARM_SHARE + WARM_FIRST;
+    CHECK(affords > WARM_FIRST + 4 && affords < HUGE_SLICES);
     kl_collect(true); // the heap keeps no slices
     CHECK(reserve_populate_huge() == HUGE_SLICES);
-    reserve_set_target(64); // else so much warm memory is used for every page
+    reserve_set_huge(false); // no further unit
+    reserve_set_target(64);  // else so much warm memory is used for every page
     size_t before = run_dirty_slices();
     void* blocks[SIZES];
     for (unsigned i = 0; i < SIZES; i++) blocks[i] = kl_malloc(size_class_bytes[i]);
     size_t taken = before - run_dirty_slices();
-    affords = run_live_slices() / WARM_SHARE;  // these pages are live, too
-    CHECK(taken >= 4 && taken <= affords + 2); // one class of blocks has filled pages before
+    affords = run_live_slices() / WARM_SHARE + WARM_FIRST; // these pages are live, too
+    CHECK(taken >= WARM_FIRST / 2 &&
+          taken <= affords + 2); // one class of blocks has filled pages before
     for (unsigned i = 0; i < SIZES; i++) kl_free(blocks[i]);
     for (unsigned i = 0; i < LIVE; i++) kl_free(live[i]);
     reserve_set_target(0);
@@ -287,11 +298,14 @@ static void test_units(void) {
     CHECK(live != NULL);
     for (unsigned i = 0; i < 4; i++) CHECK((slices[i] = kl_malloc((size_t)2 << 20)) != NULL);
     CHECK(run_live_slices() >= RESERVE_HUGE_FROM);
-    CHECK(fill() == 0); // it is not known whether there are huge pages
+    hides_memory = true;
+    CHECK(fill() == 0); // the first unit is no huge page
+    hides_memory = false;
+    CHECK(fill() == 0); // no second attempt
     reserve_set_huge(true);
     uint64_t units = fill();
     if (populates) CHECK(units >= UNITS - 2 && units <= UNITS);
-    reserve_set_cap(reserve_held_slices() + BLOCKS / 64 + 100);
+    reserve_set_cap(reserve_held_slices() + BLOCKS / 64 / 2);
     CHECK(fill() < units || !populates); // the control group's limit is near
     reserve_set_cap(SIZE_MAX);
     for (unsigned i = 0; i < 4; i++) kl_free(slices[i]);
@@ -306,6 +320,73 @@ static void test_units_of_small_process(void) {
     for (unsigned i = 0; i < 1024; i++) CHECK((blocks[i] = kl_malloc(1000)) != NULL);
     CHECK(event_total(EVENT_UNITS) == before);
     for (unsigned i = 0; i < 1024; i++) kl_free(blocks[i]);
+}
+
+// --- Large blocks --------------------------------------------------------------------------------
+
+enum { LARGE = 512 << 10, LARGE_BLOCKS = 48 };
+
+// Allocates blocks while there are no warm slices. Returns how many of them had all of their memory
+// before the program touched it.
+static unsigned allocate_large(bool fills) {
+    static char* blocks[LARGE_BLOCKS];
+    unsigned whole = 0;
+    kl_collect(true);
+    reserve_discard_all();
+    for (unsigned i = 0; i < LARGE_BLOCKS; i++) {
+        CHECK((blocks[i] = kl_malloc(LARGE)) != NULL);
+        whole += resident_pages(blocks[i] + LARGE - SLICE_BYTES) == SLICE_PAGES;
+        memset(blocks[i], 1, fills ? LARGE : 1);
+    }
+    for (unsigned i = 0; i < LARGE_BLOCKS; i++) kl_free(blocks[i]);
+    return whole;
+}
+
+// A program that touches only the start of its blocks pays for no more; one that fills them takes
+// few page faults. Both may change at any time.
+static void test_large_blocks(void) {
+    void* live = kl_malloc((size_t)3 << 20);
+    CHECK(live != NULL && run_live_slices() >= RESERVE_HUGE_FROM);
+    reserve_set_huge(true);
+    CHECK(allocate_large(false) == 0);
+    (void)allocate_large(true);
+    uint64_t before = event_total(EVENT_UNITS);
+    unsigned whole = allocate_large(true);
+    if (populates) CHECK(whole >= LARGE_BLOCKS / 2);
+    CHECK(event_total(EVENT_UNITS) - before <= LARGE_BLOCKS * LARGE / ((size_t)2 << 20));
+    before = event_total(EVENT_UNITS);
+    (void)allocate_large(false);
+    CHECK(event_total(EVENT_UNITS) - before <= FILLING_PROBE_DRAWS + FILLING_LOOKS);
+    CHECK(allocate_large(false) == 0);
+    (void)allocate_large(true);
+    CHECK(kl_thread_set_realtime((size_t)1 << 20));
+    before = event_total(EVENT_UNITS);
+    (void)allocate_large(true);
+    CHECK(event_total(EVENT_UNITS) == before);
+    CHECK(kl_thread_set_realtime(0));
+    kl_free(live);
+}
+
+// The slices that a thread needs are in the unit that it populates for them.
+static void test_taken_from_unit(void) {
+    void* live = kl_malloc((size_t)3 << 20);
+    reserve_set_huge(true);
+    reserve_discard_all();
+    CHECK(reserve_take(1).start == NULL); // MISSED_SLICES_MAX
+    struct run run = reserve_take(3);
+    if (populates) CHECK(run.start != NULL && resident_pages(run.start) == SLICE_PAGES);
+    if (run.start != NULL) run_release(run.start, 3);
+    // Fragments do not serve a longer run, but are not paid for with more and more memory.
+    enum { MANY = 12, LONG = 23 }; // two of them leave 18 slices of two units
+    struct run held[2 * MANY];
+    unsigned count = 0;
+    for (unsigned i = 0; i < MANY; i++) CHECK(reserve_populate_huge() == HUGE_SLICES);
+    while ((held[count] = run_allocate_warm(LONG)).start != NULL) count++;
+    CHECK(run_dirty_slices() > run_live_slices() / 8 + HUGE_SLICES);
+    CHECK(reserve_take(LONG).start == NULL);
+    while (count > 0) run_release(held[--count].start, LONG);
+    kl_free(live);
+    reserve_discard_all();
 }
 
 int main(void) {
@@ -326,6 +407,8 @@ int main(void) {
     test_units_of_small_process();
     test_reserve_populates();
     test_affords_warm();
+    test_taken_from_unit();
+    test_large_blocks();
     check_work_bounds();
     return 0;
 }

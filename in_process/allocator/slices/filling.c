@@ -1,0 +1,55 @@
+#include "allocator/slices/filling.h"
+#include "base/atomic.h"
+#include "base/bits.h"
+#include "os/memory.h"
+
+static struct {
+    atomic_word start; // 0: no block
+    atomic_word bytes;
+    atomic_state looks;
+} places[FILLING_PLACES];
+static atomic_state streak; // blocks in succession that were filled
+static atomic_state draws;  // blocks since the last probe
+
+// Looks at pages in the first quarter, in the middle and at the end.
+static bool is_filled(const char* start, size_t bytes) {
+    const size_t offsets[FILLING_SAMPLES] = {bytes - 1, bytes / 2, bytes / 4};
+    size_t unit = os_page_bytes();
+    for (unsigned i = 0; i < FILLING_SAMPLES; i++) {
+        unsigned char resident = 0;
+        uintptr_t page = round_down((uintptr_t)start + offsets[i], unit);
+        if (!os_resident((void*)page, unit, &resident) || (resident & 1) == 0) return false;
+    }
+    return true;
+}
+
+static void look(unsigned index) {
+    uintptr_t start = atomic_get_acquire(&places[index].start);
+    if (start == 0) return;
+    bool filled = is_filled((const char*)start, atomic_get(&places[index].bytes));
+    uint32_t looks = atomic_get(&places[index].looks) + 1;
+    atomic_set(&places[index].looks, looks);
+    if (!filled && looks < FILLING_LOOKS) return;
+    if (!atomic_try_word(&places[index].start, &start, 0)) return; // another thread was faster
+    uint32_t before = atomic_get(&streak);
+    atomic_set(&streak, !filled ? 0 : before < FILLING_STREAK ? before + 1 : before);
+}
+
+bool filling_is_expected(void) {
+    for (unsigned i = 0; i < FILLING_PLACES; i++) look(i);
+    if (atomic_get(&streak) < FILLING_STREAK) return false;
+    uint32_t drawn = atomic_get(&draws) + 1;
+    atomic_set(&draws, drawn < FILLING_PROBE_DRAWS ? drawn : 0);
+    return drawn < FILLING_PROBE_DRAWS;
+}
+
+// The size is written before the place is given a start: until then no thread reads it.
+void filling_watch(char* start, size_t bytes) {
+    for (unsigned i = 0; i < FILLING_PLACES; i++) {
+        uintptr_t expected = 0;
+        if (atomic_get(&places[i].start) != 0) continue;
+        atomic_set(&places[i].bytes, bytes);
+        atomic_set(&places[i].looks, 0);
+        if (atomic_try_word(&places[i].start, &expected, (uintptr_t)start)) return;
+    }
+}

@@ -1,0 +1,36 @@
+// Whether the program fills its large blocks below FRESH_BYTES_MIN, which lie in slices.
+//
+// If there are no warm slices for a block, a thread can populate a unit of 2 MiB and take the block
+// from there (reserve.h). This costs a fraction of the block's page faults. But then the block
+// occupies all of its memory, even if the program touches only a part of it. So some blocks get
+// cold slices, in which each touched page shows, and a later allocation looks at these blocks:
+//
+//   first block without warm slices --> cold, watched
+//   next such blocks                --> look at the watched ones
+//      FILLING_STREAK of them filled in succession: the next blocks may be taken from units,
+//      but every FILLING_PROBE_DRAWS-th is cold and watched, too
+//      one not filled after FILLING_LOOKS looks: the count begins again at 0
+//
+// Bounds: an allocation without warm slices makes at most FILLING_PLACES * FILLING_SAMPLES system
+// calls; others make none. A watched block may have ended meanwhile: its slices remain mapped, and
+// only residence is asked for.
+#ifndef KEEL_ALLOCATOR_SLICES_FILLING_H
+#define KEEL_ALLOCATOR_SLICES_FILLING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define FILLING_PLACES 4u
+#define FILLING_SAMPLES 3u
+#define FILLING_STREAK 2u
+#define FILLING_LOOKS 4u
+#define FILLING_PROBE_DRAWS 4u
+
+// True: the next block may occupy all of its memory. False: it should get cold slices. Looks at the
+// watched blocks. Any thread.
+bool filling_is_expected(void);
+
+// Watches a block on cold slices, if there is a place.
+void filling_watch(char* start, size_t bytes);
+
+#endif
