@@ -18,6 +18,8 @@ static struct {
 static struct index_set used; // the places that may have a mapping, by the protocol of index_set.h
 atomic_signed mapping_cache_total;
 
+#define PIECES 8u // in which a mapping is discarded
+
 static const struct mapping mapping_none = {NULL, 0};
 
 static unsigned first_place(void) {
@@ -215,12 +217,13 @@ struct mapping mapping_cache_move(struct mapping old, size_t bytes) {
 }
 
 // Unmapping holds the lock of all mappings of the process until the pages are returned, 1 ms for 16
-// MiB; discarding them first does not. The pieces end at multiples of huge pages.
+// MiB; discarding them first does not. At most PIECES of them, which end at multiples of huge pages.
 static void unmap_in_pieces(char* start, size_t bytes) {
-    const size_t piece = HUGE_SLICES * SLICE_BYTES;
+    const size_t huge = HUGE_SLICES * SLICE_BYTES;
+    const size_t piece = round_up(bytes / PIECES + 1, huge);
     char* end = start + bytes;
     for (char* at = start; bytes > piece && at < end;) {
-        char* next = (char*)round_down((uintptr_t)at, piece) + piece;
+        char* next = (char*)round_down((uintptr_t)at, huge) + piece;
         if (next > end) next = end;
         (void)os_discard(at, (size_t)(next - at));
         at = next;

@@ -17,7 +17,7 @@
 #define IDLE_SLICES ((size_t)8)    // 512 KiB
 #define STEP_UNMAP_BYTES ((size_t)1 << 20)
 #define STEP_CAP_BYTES ((size_t)16 << 20)
-#define STEP_LARGE_CALLS 32u // 80 MiB in runs of 4 MiB take 20
+#define STEP_LARGE_CALLS 30u // 80 MiB in runs of 4 MiB take 20
 
 enum huge { HUGE_UNKNOWN, HUGE_NONE, HUGE_AVAILABLE };
 
@@ -140,10 +140,13 @@ void reserve_surplus_done(size_t slices) {
     atomic_set(&surplus, due > slices ? due - slices : 0);
 }
 
-size_t reserve_discard(unsigned slices_max) {
+// Adds the number of calls to the system to *calls.
+static size_t discard(unsigned slices_max, unsigned* calls) {
     struct free_run run = run_take_dirty(slices_max);
     if (run.slices == 0) return 0;
-    if (run_splits_unit(run)) huge_units_forbid(run);
+    bool splits = run_splits_unit(run);
+    if (splits) huge_units_forbid(run);
+    *calls += splits ? 2 : 1;
     if (!os_discard(run.start, run.slices * SLICE_BYTES)) {
         run_return(run, RUN_AS_BEFORE);
         return 0;
@@ -151,6 +154,11 @@ size_t reserve_discard(unsigned slices_max) {
     run_return(run, RUN_DISCARDED);
     count_event(EVENT_PURGED_SLICES, run.slices);
     return run.slices;
+}
+
+size_t reserve_discard(unsigned slices_max) {
+    unsigned calls = 0;
+    return discard(slices_max, &calls);
 }
 
 // The system may have populated a part. That part must not stay, because nothing would discard it:
@@ -225,9 +233,16 @@ void reserve_begun_warm(unsigned slices) {
     (void)atomic_add(&begun_warm, slices);
 }
 
+// Without a keeper, no unit: the calls that return one later would be the program's.
+static bool may_have_huge(void) {
+    uint32_t known = atomic_get(&huge);
+    return known == HUGE_AVAILABLE ||
+           (known == HUGE_UNKNOWN && option_get(OPTION_KEEPER) != KEEPER_NEVER);
+}
+
 static bool admits_unit(void) {
     size_t live = run_live_slices();
-    if (atomic_get(&huge) == HUGE_NONE || live < RESERVE_HUGE_FROM) return false;
+    if (live < RESERVE_HUGE_FROM || !may_have_huge()) return false;
     if (space_is_scarce()) return false; // a large block cannot use units that are closed
     return run_dirty_slices() <= live / 8 + HUGE_SLICES && reserve_cap_admits(HUGE_SLICES);
 }
@@ -271,9 +286,9 @@ void reserve_step_large(size_t slices) {
     if (atomic_get(&kept)) return;
     (void)mapping_cache_age(os_clock_ms(), slices * SLICE_BYTES);
     size_t due = reserve_surplus();
-    for (unsigned calls = 0; calls < STEP_LARGE_CALLS && slices > 0; calls++) {
+    for (unsigned calls = 0; calls < STEP_LARGE_CALLS && slices > 0;) {
         if (due == 0 && !above_limit()) break;
-        size_t done = reserve_discard(slices < 64 ? (unsigned)slices : 64);
+        size_t done = discard(slices < 64 ? (unsigned)slices : 64, &calls);
         if (due > 0) reserve_surplus_done(done > 0 ? done : due);
         if (done == 0) break;
         slices -= done < slices ? done : slices;

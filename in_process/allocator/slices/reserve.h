@@ -59,7 +59,7 @@ bool reserve_is_idle(void);
 
 // The same after the release of a block of more than RESERVE_LARGE_SLICES slices. The latency
 // contract does not cover such a block, so one call may discard as many slices as the block has,
-// run by run: at most 32 calls to the system.
+// run by run: at most 40 calls to the system.
 #define RESERVE_LARGE_SLICES ((size_t)64) // 4 MiB
 void reserve_step_large(size_t slices);
 

@@ -298,10 +298,14 @@ static void test_units(void) {
     CHECK(live != NULL);
     for (unsigned i = 0; i < 4; i++) CHECK((slices[i] = kl_malloc((size_t)2 << 20)) != NULL);
     CHECK(run_live_slices() >= RESERVE_HUGE_FROM);
+    CHECK(fill() == 0); // there may be no keeper
+    option_set(OPTION_KEEPER, KEEPER_AUTO);
     hides_memory = true;
-    CHECK(fill() == 0); // the first unit is no huge page
+    CHECK(reserve_take(4).start == NULL); // the first unit is no huge page
     hides_memory = false;
-    CHECK(fill() == 0); // no second attempt
+    CHECK(reserve_take(4).start == NULL); // no second attempt
+    CHECK(run_dirty_slices() == 0);
+    option_set(OPTION_KEEPER, KEEPER_NEVER);
     reserve_set_huge(true);
     uint64_t units = fill();
     if (populates) CHECK(units >= UNITS - 2 && units <= UNITS);
