@@ -23,8 +23,8 @@ KEEL_INLINE bool large_is_possible(size_t bytes, size_t alignment) {
     return bytes <= LARGE_BYTES_MAX && alignment <= WINDOW_BYTES * 64;
 }
 
-// Any size is allowed. The alignment is a power of two. `populates`: this thread may populate a unit of 2
-// MiB for the block.
+// Any size is allowed. The alignment is a power of two. `populates`: this thread may populate a
+// unit of 2 MiB for the block.
 struct large large_allocate(size_t bytes, size_t alignment, bool populates);
 
 // Allocates from this arena only.

@@ -217,7 +217,8 @@ struct mapping mapping_cache_move(struct mapping old, size_t bytes) {
 }
 
 // Unmapping holds the lock of all mappings of the process until the pages are returned, 1 ms for 16
-// MiB; discarding them first does not. At most PIECES of them, which end at multiples of huge pages.
+// MiB; discarding them first does not. At most PIECES pieces, which end at multiples of
+// huge pages.
 static void unmap_in_pieces(char* start, size_t bytes) {
     const size_t huge = HUGE_SLICES * SLICE_BYTES;
     const size_t piece = round_up(bytes / PIECES + 1, huge);
