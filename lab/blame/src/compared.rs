@@ -5,7 +5,8 @@
 //! about the others: it does nothing, so its interrupted calls would have been like its other ones.
 
 use crate::error::BlameError;
-use crate::kept_runs::{KeptRun, is_disturbed};
+use crate::kept_runs::KeptRun;
+use keel_results::only_preempted;
 use keel_results::raw::RunReader;
 use rustc_hash::FxHashMap;
 use std::path::Path;
@@ -27,7 +28,7 @@ impl Disturbed {
             let (mut run, mut row) = (RunReader::open(&folder.join(raw))?, 0);
             while let Some(timed) = run.next_rows()? {
                 for &cause in timed.cause {
-                    if is_disturbed(cause) {
+                    if only_preempted(cause) {
                         disturbed.note(row);
                     }
                     row += 1;
@@ -94,7 +95,7 @@ impl Compared {
     /// allocator, nor its own the others.
     pub fn takes(&self, allocator: usize, row: usize, cause: u8, disturbed: &Disturbed) -> bool {
         match self.allocators[allocator] == NULL {
-            true => !is_disturbed(cause),
+            true => !only_preempted(cause),
             false => !disturbed.has(row),
         }
     }

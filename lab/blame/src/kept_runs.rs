@@ -1,7 +1,7 @@
 //! The runs of a result folder whose individual calls are stored.
 
 use crate::error::BlameError;
-use keel_results::{AllocatorResult, CAUSE_FAULT, CAUSE_INTERRUPTED, CAUSE_SYSCALL, Comparison};
+use keel_results::{AllocatorResult, Comparison};
 use std::path::Path;
 
 /// An allocator, and the file of its median run.
@@ -22,9 +22,4 @@ pub(crate) fn kept_runs<'a>(
         true => Err(BlameError::NotKept(folder.to_path_buf())),
         false => Ok(kept),
     }
-}
-
-/// Whether the time of a call is not that of the allocator and the kernel.
-pub(crate) fn is_disturbed(cause: u8) -> bool {
-    cause & CAUSE_INTERRUPTED != 0 && cause & (CAUSE_FAULT | CAUSE_SYSCALL) == 0
 }

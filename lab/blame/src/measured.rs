@@ -3,12 +3,12 @@
 use crate::compared::{Compared, Disturbed};
 use crate::debug_files::DebugFolders;
 use crate::error::BlameError;
-use crate::kept_runs::{KeptRun, is_disturbed, kept_runs};
+use crate::kept_runs::{KeptRun, kept_runs};
 use crate::over_time::{OverTime, Parts};
 use crate::profile::{Column, Profile, Unit, ValueKind, named, over_the_whole_time};
 use crate::recorded::Recorded;
 use keel_results::raw::{OPERATIONS_FILE, OperationReader, RunReader, StackReader};
-use keel_results::{CAUSE_FAULT, Comparison};
+use keel_results::{CAUSE_FAULT, Comparison, only_preempted};
 use rustc_hash::FxHashMap;
 use std::path::Path;
 
@@ -141,7 +141,7 @@ impl Sums {
         let excess = (whole - self.limits.budget_ns).max(0.0);
         values[CALLS] += 1.0;
         values[BYTES] += if call.op == FREE { 0.0 } else { call.size as f64 };
-        if is_disturbed(call.cause) {
+        if only_preempted(call.cause) {
             return;
         }
         values[TIME] += length;
@@ -172,7 +172,7 @@ struct Call {
 fn frame_ticks(folder: &Path, raw: &str) -> Result<FxHashMap<u32, f64>, BlameError> {
     let mut frames = FxHashMap::default();
     each_call(folder, raw, &mut |call| {
-        let ticks = if is_disturbed(call.cause) { 0.0 } else { f64::from(call.ticks) };
+        let ticks = if only_preempted(call.cause) { 0.0 } else { f64::from(call.ticks) };
         *frames.entry(call.frame).or_default() += ticks;
     })?;
     Ok(frames)

@@ -168,7 +168,7 @@ const loadFrameMarks = () =>
     return marks;
   });
 
-/** Time inside calls in each period: all calls, interrupted calls, calls of the busiest thread. */
+/** Time in calls in each period: of all calls, only preempted ones, those of the busiest thread. */
 const loadSums = (kind, index, length) =>
   loadOnce(`${kind}-${index}`, async () => {
     if (!facts.allocators[index].median_run || !length) return null;

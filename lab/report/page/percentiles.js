@@ -11,7 +11,7 @@ const curveIndices = () =>
     ),
   ].filter((index) => summaryOf(index));
 
-/** An allocator's summaries, with or without interrupted calls. */
+/** An allocator's summaries, with or without calls that were only preempted. */
 const figuresOf = (one) =>
   state.excludeInterrupted && Object.keys(one.undisturbed).length
     ? one.undisturbed
@@ -199,7 +199,7 @@ const listenPercentiles = () => {
     for (const id of ["percentiles-toolbar", "table-toolbar"]) {
       byId(id).append(
         toggle(
-          "Exclude interrupted calls",
+          "Exclude calls that were only preempted",
           () => state.excludeInterrupted,
           (excludeInterrupted) => set({ excludeInterrupted }),
         ),

@@ -17,14 +17,14 @@ const state = {
   periods: facts.frame_count ? "frames" : "windows",
   budget: facts.frame_count ? 1e9 / 60 : 2e6,
   busiest: false, // frames: only the thread that spent most time in calls
-  interrupted: true, // frames: include interrupted calls
+  interrupted: true, // frames: include calls that were only preempted
   siteValue: 0, // call sites: index into SITE_VALUES
   stack: 0, // selected call of the flame graph; 0 for all
   stackValue: "time", // value of the flame graph: a key of STACK_VALUES
   stackAllocator: 0,
   stackRange: true, // flame graph: only the time range in view
   stackSearch: "",
-  excludeInterrupted: false, // percentiles and tables: exclude interrupted calls
+  excludeInterrupted: false, // percentiles and tables: exclude them
 };
 
 // Charts that are on the screen. A gesture redraws only these for each frame; the others are

@@ -223,7 +223,17 @@ fn lifetimes_cover_every_freed_block() {
 #[test]
 fn lanes_and_windows_add_up_to_all_calls() {
     let folder = tempfile::tempdir().unwrap();
-    let (journal, comparison) = common::write(folder.path(), 30_000, 1, 1);
+    // Some calls are only preempted, and some are preempted during a page fault.
+    let plant = |_: &str, _: &common::Journal, _: &mut [u32], causes: &mut [u8]| {
+        for (row, cause) in causes.iter_mut().enumerate() {
+            match row % 100 {
+                10 => *cause = keel_results::CAUSE_INTERRUPTED,
+                20 => *cause = keel_results::CAUSE_INTERRUPTED | keel_results::CAUSE_FAULT,
+                _ => {}
+            }
+        }
+    };
+    let (journal, comparison) = common::write_planted(folder.path(), 30_000, 1, 1, &plant);
     let (html, facts) = page(folder.path(), usize::MAX);
     let lanes = facts["lanes"].as_array().unwrap();
     assert_eq!(lanes.len(), 4);
@@ -237,18 +247,22 @@ fn lanes_and_windows_add_up_to_all_calls() {
             journal.thread.iter().filter(|one| u64::from(**one) == thread).count() as u64;
         assert_eq!((calls, lane["operations"].as_u64().unwrap()), (expected, expected));
     }
-    let (ticks, _) = measured(folder.path(), &comparison.allocators[0]);
+    let (ticks, cause) = measured(folder.path(), &comparison.allocators[0]);
     let windows = facts["windows"].as_u64().unwrap() as usize;
-    let mut inside = vec![[0u64; 4]; windows];
+    let (mut inside, mut only_preempted) = (vec![[0u64; 4]; windows], vec![0u64; windows]);
     for (row, ticks) in ticks.iter().enumerate() {
-        inside[(journal.time[row] / 2_000_000) as usize][journal.thread[row] as usize] +=
-            u64::from(*ticks);
+        let window = (journal.time[row] / 2_000_000) as usize;
+        inside[window][journal.thread[row] as usize] += u64::from(*ticks);
+        if keel_results::only_preempted(cause[row]) {
+            only_preempted[window] += u64::from(*ticks);
+        }
     }
     let ns = |ticks: u64| (ticks as f64 / common::TICKS_PER_NS).round() as u64;
     let bytes = inflate(&html, "windows-0");
     let mut stream = Varints(&bytes);
     let mut read = || (0..windows).map(|_| stream.next()).collect::<Vec<u64>>();
-    let (all, _interrupted, busiest) = (read(), read(), read());
+    let (all, interrupted, busiest) = (read(), read(), read());
+    assert_eq!(interrupted, only_preempted.into_iter().map(ns).collect::<Vec<_>>());
     assert_eq!(all, inside.iter().map(|lanes| ns(lanes.iter().sum())).collect::<Vec<_>>());
     assert_eq!(
         busiest,

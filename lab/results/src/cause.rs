@@ -19,6 +19,12 @@ pub const CAUSE_SYSCALL_UNKNOWN: u8 = 64;
 /// lines. It is no cause of a slow call: see [`crate::Run::left_out`].
 pub const CAUSE_FOLLOWS_DETECTOR: u8 = 128;
 
+/// Whether a call was preempted, and the kernel did nothing for it: no page fault, no system call,
+/// no wait. Only then is the operating system alone responsible for its time.
+pub const fn only_preempted(bits: u8) -> bool {
+    bits & CAUSE_INTERRUPTED != 0 && bits & (CAUSE_FAULT | CAUSE_SYSCALL | CAUSE_SLEPT) == 0
+}
+
 /// The words of [`cause_word`], in the order of tables: the machine, the kernel on behalf of the
 /// allocator, the allocator.
 pub const CAUSE_WORDS: [&str; 8] = [
@@ -88,6 +94,15 @@ mod tests {
         assert_eq!(cause_word(CAUSE_SYSCALL_UNKNOWN), "unknown");
         assert_eq!(cause_word(0), "own work");
         assert_eq!(cause_word(CAUSE_FOLLOWS_DETECTOR), "own work");
+    }
+
+    #[test]
+    fn a_call_for_which_the_kernel_worked_is_not_only_preempted() {
+        assert!(only_preempted(CAUSE_INTERRUPTED | CAUSE_INTERRUPT));
+        for work in [CAUSE_FAULT, CAUSE_SYSCALL, CAUSE_SLEPT] {
+            assert!(!only_preempted(CAUSE_INTERRUPTED | work));
+        }
+        assert!(!only_preempted(0) && !only_preempted(CAUSE_INTERRUPT));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::threads::LANES;
 use super::tiles::{FINEST_COLUMNS, LatencyScale, TileBuilder, Tiles};
 use crate::error::ReportError;
 use keel_results::raw::{RunReader, RunRows};
-use keel_results::{CAUSE_INTERRUPTED, OPERATIONS};
+use keel_results::{OPERATIONS, only_preempted};
 use std::path::Path;
 
 /// Columns of the strip of lateness.
@@ -18,7 +18,7 @@ const REALLOC: u8 = 3;
 pub struct Sums {
     /// In all calls.
     pub inside: Vec<u64>,
-    /// In interrupted calls.
+    /// In calls that were only preempted, which the figures of frames leave out.
     pub interrupted: Vec<u64>,
     /// In the calls of the thread that spent most in that interval.
     pub busiest: Vec<u64>,
@@ -196,7 +196,7 @@ impl<'a> RunCounter<'a> {
             self.builders[kind].count(row, sizes[index], cause[index], lanes[index]);
             self.counted.planes[kind].count(sizes[index], row);
             interval.lanes[usize::from(lanes[index])] += u64::from(ticks[index]);
-            if cause[index] & CAUSE_INTERRUPTED != 0 {
+            if only_preempted(cause[index]) {
                 interval.interrupted += u64::from(ticks[index]);
             }
         }
