@@ -51,7 +51,7 @@ const sizeHue = (part) => {
 const CAUSES = [
   { id: "own", label: "allocator's own work", hue: polar(240, 0.1) },
   { id: "kernel", label: "page fault or system call", hue: polar(75, 0.16) },
-  { id: "interrupted", label: "preempted, hardware interrupt, or blocked", hue: polar(350, 0.2) },
+  { id: "interrupted", label: "preempted, hardware interrupt, or waiting", hue: polar(350, 0.2) },
   { id: "unknown", label: "unknown", hue: polar(200, 0.02) },
 ];
 

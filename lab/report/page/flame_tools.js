@@ -169,10 +169,11 @@ const setUpStacks = async () => {
   if (!(await loadStacks()) || stacks.nodes < 2) return;
   byId("stacks-section").hidden = false;
   byId("stacks-note").textContent =
-    "All functions that led to calls of the allocator. A caller is above the functions that it " +
-    "called. The width shows the share of the selected value. Grey functions allocate for their " +
-    "callers. The other colours are modules. Click a function to select it. The charts above " +
-    "then mark only the slow calls that it led to. The graph covers the time range of the charts.";
+    "The graph shows all functions that led to calls of the allocator. A caller is above the " +
+    "functions that it called. The width shows the share of the selected value. Grey functions " +
+    "allocate for their callers. The other colours are modules. Click a function to select it. " +
+    "The charts above then mark only the slow calls that this function led to. The graph covers " +
+    "the time range of the charts.";
   chooseStackValue();
   byId("stacks-toolbar").append(
     stackPickers(),

@@ -375,13 +375,18 @@ const setUpFrames = () => {
   const note = facts.frame_count
     ? `${count(facts.frame_count)} frames. `
     : "The journal has no frame marks. ";
+  // The metrics leave such calls out where they are known (lab/report/src/verdict/judge.rs).
+  const preempted = facts.allocators.some((one) => Object.keys(one.undisturbed).length)
+    ? "They include calls that were only preempted, unless you switch these off. The metrics at " +
+      "the top of the page are medians of all runs, without such calls. "
+    : "";
   putText(
     "frames-note",
     `${note}A program has a limited time, the budget, for each frame or audio buffer. The chart ` +
       "shows the share of the budget that calls of the allocator took, on a logarithmic scale. " +
       "Each bar shows the worst frame or buffer in its time interval. A bar that fills its row " +
       "means that the calls took the whole budget. The chart and the tables show the median run " +
-      "of each allocator. One bad frame in one run proves little.",
+      `of each allocator. ${preempted}One bad frame in one run proves little.`,
   );
   const options = [
     ...(facts.frame_count ? RATES.map(([hertz, label]) => [`frames ${1e9 / hertz}`, label]) : []),
@@ -396,7 +401,7 @@ const setUpFrames = () => {
   byId("frames-toolbar").append(
     choice("Budget", options, () => `${state.periods} ${state.budget}`, select),
     toggle(
-      "Include interrupted calls",
+      "Include calls that were only preempted",
       () => state.interrupted,
       (interrupted) => set({ interrupted }),
     ),

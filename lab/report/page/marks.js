@@ -236,7 +236,7 @@ const sameCallBars = (index, rows) => {
     note("The same call in the median run of each allocator (logarithmic scale):"),
     ...bars,
     cheap.length
-      ? note(`With ${names}, it took at most twice as long as with the null allocator.`)
+      ? note(`With ${names}, at least half of the time was the cost of measuring.`)
       : "",
   );
 };

@@ -69,8 +69,8 @@ const byName = (counts) =>
 const storesText = ([one, many]) =>
   many > 0
     ? " The processor may finish a write after the call that made it. The latency does not " +
-      `include the rest of such a write. It takes ${duration(one)} for a cache line that must ` +
-      `come from memory, and ${duration(many)} for 16 of them.`
+      `include this part of a write. The part takes ${duration(one)} for one cache line that ` +
+      `is in no cache, and ${duration(many)} for 16 such lines.`
     : "";
 
 const clockText = (clock) => {
@@ -79,10 +79,10 @@ const clockText = (clock) => {
   if (!pair.length) return text;
   const [typical, rare, rarest] = pair.map(duration);
   return (
-    `${text}. Every latency includes the time for reading the clock: ${typical} (p50), ` +
-    `${rare} (p99) or ${rarest} (p99.9). The percentiles treat equal readings of the clock as ` +
-    "spread evenly over one step. So a percentile can be a little lower than the time for " +
-    "reading the clock." +
+    `${text}. Every latency includes the time for reading the clock: the p50 of this time is ` +
+    `${typical}, the p99 is ${rare}, and the p99.9 is ${rarest}. The clock advances in steps of ` +
+    `${duration(step)}. The percentiles assume that latencies within one step are spread evenly. ` +
+    "So a percentile can be a little lower than the time for reading the clock." +
     storesText(clock.stores_in_flight)
   );
 };

@@ -24,7 +24,7 @@ const ratioOf = ([one, other], operation, figure) => {
     : [value, low, high, rounds, -lower];
 };
 
-/** The time in calls per frame, with or without interrupted calls. */
+/** The time in calls per frame, with or without calls that were only preempted. */
 const framesOf = (one) =>
   state.excludeInterrupted && Object.keys(one.undisturbed_frames).length
     ? one.undisturbed_frames
@@ -110,7 +110,15 @@ const pairSummary = (rows, [a, b]) => {
     b_lower: bLower,
     same: known.length - aLower - bLower,
   });
-  return rounds < phrases.few_rounds ? summary + fillPhrase(phrases.few, { rounds }) : summary;
+  const possible = known.filter(({ ratio: [, low, high, , lower] }) => {
+    return lower === 0 && (high < 1 || low > 1);
+  }).length;
+  return [
+    summary,
+    possible > 0 ? fillPhrase(phrases.some_possibly, { possible }) : "",
+    fillPhrase(phrases.columns, { a, b }),
+    rounds < phrases.few_rounds ? fillPhrase(phrases.few, { rounds }) : "",
+  ].join("");
 };
 
 /** Draws a ratio's interval around 1. It is cut at the ends of the scale. */

@@ -226,7 +226,8 @@ const glanceNote = (decided) => {
     : "No column has significant differences.";
   const { few_rounds: enough, few } = facts.pair_phrases;
   const noisy = facts.verdict.criteria.some((criterion) => criterion.noisy.length)
-    ? " ? marks a value that is much higher, perhaps only by chance: its runs vary too much."
+    ? " ? marks a value that is much higher than the lowest, perhaps only by chance: the " +
+      "difference varies too much between the rounds."
     : "";
   return `${unit} ${marks}${noisy}${least < enough ? fillPhrase(few, { rounds: least }) : ""}`;
 };

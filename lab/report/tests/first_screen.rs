@@ -67,7 +67,8 @@ fn worst_hitch_of_an_allocator_precedes_a_longer_preempted_call() {
     );
     assert!(first.contains("with keel, at "), "{first}");
     assert!(
-        first.contains("Cause: page fault.Attributed to the allocator, because the block's memory"),
+        first
+            .contains("Cause: page fault.Attributed to the allocator: it used memory that was not"),
         "{first}"
     );
     let second = text(&window, ".hitch-card:nth-child(2)");
@@ -248,10 +249,7 @@ fn table_at_a_glance_fits_a_phone_and_a_tap_shows_the_other_figures() {
     window.wait_until_drawn();
     let all = text(&window, "#glance thead th");
     let first = headings(&window);
-    assert_eq!(
-        first,
-        ["allocator", "malloc p99.9", "Time in calls per frame, worst", "Peak memory"]
-    );
+    assert_eq!(first, ["allocator", "malloc p99.9", "Worst frame: time in calls", "Peak memory"]);
     // The length of an allocator's name with settings.
     let lengthen = "document.querySelector('#glance tbody .name').lastChild.textContent = \
         'keel:KEEL_KEEPER=on,KEEL_X=1'";
@@ -327,7 +325,7 @@ fn page_markdown_and_terminal_show_the_embedded_sentences() {
             assert!(output.contains(field("verdict")), "{lines:?}: {output}");
         }
     }
-    assert!(terminal.contains("A longer call, of uncertain cause: 40 ms"), "{terminal}");
+    assert!(terminal.contains("A longer call, which cannot be attributed: 40 ms"), "{terminal}");
     let cause = "Cause: preempted, page fault. Attribution unknown: the kernel worked";
     assert!(terminal.contains(cause), "{terminal}");
     let sentences = text(&window, ".criterion .sentence");

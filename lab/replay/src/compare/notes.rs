@@ -59,7 +59,7 @@ impl Session<'_> {
         if header.alive > comparison.machine.cpus {
             notes.push(format!(
                 "Up to {} threads shared {} processors. If the system ran another thread during a \
-                 call, the call is marked as interrupted.",
+                 call, the call is marked as preempted.",
                 header.alive, comparison.machine.cpus
             ));
         }
@@ -135,9 +135,9 @@ impl Session<'_> {
         for (allocator, places) in comparison.allocators.iter().zip(&self.inline_syscalls) {
             if *places > 0 && comparison.instrument.system_calls {
                 notes.push(format!(
-                    "The code of {} contains {places} system call instructions. System calls that \
-                     it makes with them are not detected. Their time counts as the allocator's own \
-                     work, unless the thread was blocked.",
+                    "The code of {} contains {places} system call instructions. The system calls \
+                     of these instructions are not detected. Their time counts as the allocator's \
+                     own work, unless the thread was blocked.",
                     allocator.name
                 ));
             }
@@ -185,8 +185,7 @@ fn notes_on_instrument(comparison: &Comparison, notes: &mut Vec<String>) {
         ));
     }
     if !instrument.interruptions {
-        notes
-            .push("On this kernel and C library, interrupted calls cannot be detected.".to_owned());
+        notes.push("On this kernel and C library, preempted calls cannot be detected.".to_owned());
     }
     if !instrument.system_calls {
         notes.push(
@@ -286,7 +285,7 @@ fn notes_on_precision(comparison: &Comparison, notes: &mut Vec<String>) {
             let (name, share, runs) = (&result.name, share * 100.0, result.runs.len());
             let figure = match operation.as_str() {
                 ALL_OPERATIONS => "time in all calls".to_owned(),
-                FRAME => format!("time in calls per frame, {figure},"),
+                FRAME => format!("time in calls per frame ({figure})"),
                 operation => format!("{operation} {figure}"),
             };
             Some(format!("{figure} of {name} ({share:.1} %, {runs} runs)"))

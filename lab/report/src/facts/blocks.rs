@@ -84,9 +84,9 @@ pub fn of_run(
 /// The ticks of each probed call, twice, and 1 more if it is near the floor.
 fn probes(counted: &Counted<'_>, run: &CountedRun, name: &str) -> Block {
     let mut stream = Stream::default();
+    let ns = |ticks: u32| f64::from(ticks) / counted.comparison.clock.ticks_per_ns;
     for (ticks, floor) in run.probes.iter().zip(floor_of_probes(counted)) {
-        let at_floor =
-            floor.is_some_and(|floor| is_near_floor(f64::from(*ticks), f64::from(floor)));
+        let at_floor = floor.is_some_and(|floor| is_near_floor(ns(*ticks), ns(floor)));
         stream.varint(2 * u64::from(*ticks) + u64::from(at_floor));
     }
     Block::new(format!("probes-{name}"), &stream.finish())

@@ -12,7 +12,7 @@
 use super::cautions::remedy;
 use super::criteria::{Criterion, FEW_RUNS, Figure};
 use super::price::{background, calls_above, memory_price, peak};
-use super::sentences::{NAMES, in_frame};
+use super::sentences::{NAMES, in_frame, undecided};
 use crate::figures::{AllocatorFigures, Matters, Spread, ratio};
 use crate::words::{bytes, duration, list, lower_by, percent_of, short_percent};
 use keel_results::{ALL_OPERATIONS, Comparison, FRAME, Interval, RUN, figure_label};
@@ -246,7 +246,7 @@ impl Choice<'_> {
             self.slightly_slower(stake, index, ranked),
             self.too_noisy(index, ranked),
             self.avoid().0,
-            background(&self.all.allocators[index], self.saved_in_run(index)),
+            background(&self.all.allocators[index], self.name(self.base), self.saved_in_run(index)),
             calls_above(self.all.allocators, self.base, index),
         ];
         Advice {
@@ -341,12 +341,12 @@ impl Choice<'_> {
     }
 
     fn too_noisy(&self, index: usize, ranked: &Criterion) -> String {
-        let noisy: Vec<usize> =
-            self.others().filter(|other| *other != index && ranked.noisy.contains(other)).collect();
-        match noisy.is_empty() {
-            true => String::new(),
-            false => format!("The runs of {} vary too much for a conclusion.", self.names(&noisy)),
-        }
+        let noisy: Vec<&str> = self
+            .others()
+            .filter(|other| *other != index && ranked.noisy.contains(other))
+            .map(|other| self.name(other))
+            .collect();
+        if noisy.is_empty() { String::new() } else { undecided(&noisy, "slower") }
     }
 
     /// `allocation calls take 51 % less time than with glibc`, and the amount as a sentence. The
@@ -541,14 +541,12 @@ impl Choice<'_> {
     fn undecided(&self, unknown: &BTreeMap<usize, (Stake, f64)>) -> Advice {
         let indices: Vec<usize> = unknown.keys().copied().collect();
         let who = match indices.as_slice() {
-            [only] => format!("whether {} is", self.name(*only)),
-            few if few.len() <= NAMES => format!("whether one of {} is", self.names(few)),
-            many => format!("whether one of {} allocators is", many.len()),
+            few if few.len() <= NAMES => self.names(few).replace(" and ", " or "),
+            many => format!("one of {} allocators", many.len()),
         };
         let base = self.name(self.base);
         let sentence = format!(
-            "Too noisy to tell: the runs vary too much to show {who} better than {base} for this \
-             program."
+            "The runs vary too much to show whether {who} is better than {base} for this program."
         );
         let most = unknown.values().max_by(|a, b| a.1.total_cmp(&b.1));
         let bound = most.map_or_else(String::new, |(stake, ns)| {

@@ -84,14 +84,14 @@ impl Ground {
     /// explains.
     fn sentence(self, machine_ns: f64) -> String {
         let text = match self {
-            Ground::SystemCall => "Attributed to the allocator, because it made a system call.",
+            Ground::SystemCall => "Attributed to the allocator: it made a system call.",
             Ground::PageFault => {
-                "Attributed to the allocator, because the block's memory was not resident."
+                "Attributed to the allocator: it used memory that was not resident (page fault)."
             }
             Ground::OwnWork => "Attributed to the allocator, because no interruption was recorded.",
             Ground::Lock => {
-                "Attributed to the allocator, because it waited for one of its locks. Another \
-                 thread held the lock."
+                "Attributed to the allocator: the call waited for a lock of the allocator, which \
+                 another thread held."
             }
             Ground::Preempted => {
                 "Attributed to the operating system, because it ran another thread during the call."
@@ -245,7 +245,7 @@ fn cause_words(outlier: &Outlier) -> String {
         words.push("preempted".into());
     }
     if has(CAUSE_SLEPT) {
-        words.push("blocked on a lock or a page read".into());
+        words.push("waited for a lock or the disk".into());
     }
     if has(CAUSE_INTERRUPT) {
         words.push("hardware interrupt".into());

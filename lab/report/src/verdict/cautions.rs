@@ -49,8 +49,8 @@ fn floor_caution(criterion: &Criterion) -> Option<String> {
     let (title, floor) = (&criterion.title, words::duration(floor.median));
     let best = words::duration(best.median);
     Some(format!(
-        "{title} depends mostly on the measurement and the machine. It is {floor} with the null \
-         allocator, which does nothing. The lowest value of the other allocators is {best}."
+        "The value “{title}” depends mostly on the measurement and the machine. It is {floor} with \
+         the null allocator, which does nothing. The lowest value of the other allocators is {best}."
     ))
 }
 
@@ -91,8 +91,8 @@ fn interrupted_caution(
         return None;
     }
     let share = format!(
-        "{percent:.0} % of the slowest calls (those above p99.9) were interrupted: the operating \
-         system ran another thread during the call. Their latency also depends on the machine."
+        "{percent:.0} % of the slowest calls (those above p99.9) were preempted: the operating system \
+         ran another thread during the call. Their latency also depends on the machine."
     );
     let Some(calm) = calm else { return Some(share) };
     let of =
@@ -102,23 +102,28 @@ fn interrupted_caution(
     if without.rows.len() < 2 {
         return Some(share);
     }
-    let result = format!("The result for {operation} p99.9 without interrupted calls is:");
-    Some(format!("{share} {result} {}", without.sentence))
+    Some(format!(
+        "{share} The following conclusion on {operation} p99.9 leaves out calls that were only \
+         preempted (no page fault, system call or wait). {}",
+        without.sentence
+    ))
 }
 
 /// How to obtain a decision if the runs vary too much. `until_then`: the allocator to keep.
 pub fn remedy(comparison: &Comparison, fewest_runs: usize, until_then: Option<&str>) -> String {
     let until_then =
         until_then.map_or_else(String::new, |name| format!(" Until then, stay with {name}."));
-    let runs = || comparison.allocators.iter().flat_map(|result| &result.runs);
+    let compared = || comparison.allocators.iter().filter(|result| result.name != FLOOR);
+    let runs = || compared().flat_map(|result| &result.runs);
     let busy = |run: &&keel_results::Run| {
         run.interference.iter().any(|word| word == keel_results::OTHER_PROGRAMS)
     };
     let (busy, all) = (runs().filter(busy).count(), runs().count());
     if 2 * busy > all {
+        let busy = if busy == all { format!("all {all}") } else { format!("{busy} of the {all}") };
         return format!(
-            "Other programs used the processors during {busy} of {all} runs. Repeat the \
-             comparison on an idle machine.{until_then}"
+            "Other programs used the processors during {busy} runs. Repeat the comparison on an \
+             idle machine.{until_then}"
         );
     }
     let more = 20.max(2 * fewest_runs);

@@ -132,7 +132,7 @@ fn choose<'a>(comparison: &'a Comparison, words: &SlowCalls) -> Vec<Chosen<'a>> 
         Some(found) if !own(&worst) => {
             let beside = match words.verdict(worst.outlier).attribution {
                 Attribution::System => "A longer call, attributed to the operating system",
-                _ => "A longer call, of uncertain cause",
+                _ => "A longer call, which cannot be attributed",
             };
             vec![Chosen { title: SLOWEST, call: found }, Chosen { title: beside, call: worst }]
         }
@@ -231,7 +231,7 @@ fn other_allocators(counted: &Counted<'_>, call: &Call<'_>) -> String {
         |(ticks, _, _): &(u32, &str, bool)| duration(f64::from(*ticks) / ticks_per_ns);
     let words = |call: &(u32, &str, bool)| {
         let (took, (_, name, interrupted)) = (duration_of(call), call);
-        format!("{took} ({name}{})", if *interrupted { ", interrupted" } else { "" })
+        format!("{took} ({name}{})", if *interrupted { ", preempted" } else { "" })
     };
     let sentence = match found.as_slice() {
         [] => return String::new(),
@@ -250,16 +250,18 @@ fn other_allocators(counted: &Counted<'_>, call: &Call<'_>) -> String {
 }
 
 /// The allocators with which the call is near the floor. `found`: ticks, name, and whether it was
-/// interrupted.
+/// preempted.
 fn floor_sentence(found: &[(u32, &str, bool)], floor: Option<u32>, ticks_per_ns: f64) -> String {
-    let Some(floor) = floor.map(f64::from) else { return String::new() };
-    let is_near = |(ticks, _, _): &&(u32, &str, bool)| is_near_floor(f64::from(*ticks), floor);
+    let ns = |ticks: u32| f64::from(ticks) / ticks_per_ns;
+    let Some(floor) = floor.map(ns) else { return String::new() };
+    let is_near = |(ticks, _, _): &&(u32, &str, bool)| is_near_floor(ns(*ticks), floor);
     let names: Vec<&str> = found.iter().filter(is_near).map(|(_, name, _)| *name).collect();
-    let floor = duration(floor / ticks_per_ns);
+    let floor = duration(floor);
     match names.as_slice() {
         [] => format!(" With the null allocator, which does nothing, it took {floor}."),
         names => format!(
-            " With {}, it took at most twice as long as with the null allocator ({floor}).",
+            " With {}, at least half of the time was the cost of measuring: the null allocator, \
+             which does nothing, took {floor}.",
             list(names)
         ),
     }
@@ -303,8 +305,8 @@ mod tests {
         let found = [(50, "glibc", false), (61, "tlsf", false), (900, "keel", true)];
         assert_eq!(
             floor_sentence(&found, Some(31), 2.0),
-            " With glibc and tlsf, it took at most twice as long as with the null allocator (15.5 \
-             ns)."
+            " With glibc and tlsf, at least half of the time was the cost of measuring: the null \
+             allocator, which does nothing, took 15.5 ns."
         );
         assert_eq!(
             floor_sentence(&found, Some(20), 2.0),

@@ -4,7 +4,7 @@ use super::advice::{Advice, Evidence, advice};
 use super::cautions::{cautions, clock_step_ns};
 use super::criteria::{Criterion, Figure};
 use super::headline::headline;
-use super::sentences::weigh;
+use super::sentences::{WITHOUT_PREEMPTED, weigh};
 use crate::figures::{AllocatorFigures, Matters};
 use keel_results::{ALL_OPERATIONS, Comparison, FRAME, RUN, figure_label, main_operation};
 use serde::Serialize;
@@ -118,7 +118,7 @@ fn uninterrupted(
 ) -> [Criterion; 2] {
     let Evidence { allocators, runs, .. } = *evidence;
     let is_calm = evidence.calm.is_some();
-    let without = if is_calm { "; interrupted calls are not counted" } else { "" };
+    let without = if is_calm { WITHOUT_PREEMPTED } else { "" };
     let total = |one: &AllocatorFigures| {
         let operations = if is_calm { &one.undisturbed } else { &one.operations };
         Some(operations.get(ALL_OPERATIONS)?.total)
@@ -132,10 +132,13 @@ fn uninterrupted(
     let has_tail = allocators.iter().any(|one| frames(one, "p99").is_some());
     let usual = if has_tail { "p99" } else { "worst" };
     let name = frame_figure.unwrap_or(usual);
-    let which = match name {
-        "mean" => "the average time that a frame spends in calls",
-        "p99" => "99 % of the frames spend at most this long in calls",
-        _ => "no frame spends longer than this in calls",
+    let (title, which) = match name {
+        "mean" => ("Average frame: time in calls", "the average time that a frame spends in calls"),
+        "p99" => (
+            "Slow frame (p99): time in calls",
+            "99 % of the frames spend at most this long in calls",
+        ),
+        _ => ("Worst frame: time in calls", "no frame spends longer than this in calls"),
     };
     let of = |one: &AllocatorFigures| frames(one, name);
     let frame = Figure { operation: FRAME, name, step: 0.0, of: &of };
@@ -146,8 +149,5 @@ fn uninterrupted(
     };
     let all = format!("the sum of the durations of all calls in a run{without}");
     let each = format!("{which}{without}");
-    [
-        new("time", "Time in all calls", all, &time),
-        new("frame", &format!("Time in calls per frame, {name}"), each, &frame),
-    ]
+    [new("time", "Time in all calls", all, &time), new("frame", title, each, &frame)]
 }

@@ -45,6 +45,10 @@ pub struct PairPhrases {
     pub nothing: &'static str,
     /// All figures together.
     pub conclusion: &'static str,
+    /// Follows the conclusion if some figures have the phrase `possibly`.
+    pub some_possibly: &'static str,
+    /// Explains the columns of the table.
+    pub columns: &'static str,
     /// Follows the conclusion if the rounds are few.
     pub few: &'static str,
 }
@@ -63,13 +67,13 @@ pub const PAIR_PHRASES: PairPhrases = PairPhrases {
     nothing: "There are fewer than two rounds with both allocators, so no difference can be \
         significant.",
     conclusion: "{a} is significantly lower in {a_lower} of {known} metrics, and {b} in {b_lower}. \
-        The other {same} show no significant difference. The metrics marked \
-        \u{201c}possibly lower\u{201d} are among these: their differences are significant only \
-        without the correction for the number of allocators. With many metrics, a few differences \
-        appear by chance. The columns {a} and {b} show medians of the runs. In a round, each \
-        allocator runs once. The ratio is the geometric mean of the ratios in all rounds, so it \
-        can differ from the ratio of the medians. Its 95 % interval is not corrected for the \
-        number of allocators.",
+        The other {same} show no significant difference.",
+    some_possibly: " Number of these that are marked \u{201c}possibly lower\u{201d}: {possible}. \
+        Such a difference is significant only without the correction for the number of allocators.",
+    columns: " With many metrics, a few differences appear by chance. The columns {a} and {b} show \
+        medians of the runs. In a round, each allocator runs once. The ratio is the geometric mean \
+        of the ratios in all rounds, so it can differ from the ratio of the medians. The 95 % \
+        interval of the ratio is not corrected for the number of allocators.",
     few: " Each allocator ran only {rounds} times. Compare again with --runs 5 or more before you \
         decide.",
 };
@@ -177,6 +181,13 @@ impl PairRow {
         fill(phrase, &[("name", name)])
     }
 
+    /// Whether only the correction for the number of allocators makes the difference not
+    /// significant.
+    fn is_possibly_lower(&self) -> bool {
+        let excludes_1 = |ratio: Interval| ratio.high < 1.0 || ratio.low > 1.0;
+        self.lower.is_empty() && self.ratio.is_some_and(excludes_1)
+    }
+
     fn uncertain(&self, pair: &Pair) -> String {
         let possibly = |name| fill(PAIR_PHRASES.possibly, &[("name", name)]);
         match self.ratio {
@@ -256,6 +267,11 @@ impl Pair {
                 ("b", &self.b),
             ],
         );
+        let possible = self.rows.iter().filter(|row| row.is_possibly_lower()).count();
+        if possible > 0 {
+            text.push_str(&fill(PAIR_PHRASES.some_possibly, &[("possible", &possible)]));
+        }
+        text.push_str(&fill(PAIR_PHRASES.columns, &[("a", &self.a), ("b", &self.b)]));
         if (rounds as usize) < FEW_RUNS {
             text.push_str(&fill(PAIR_PHRASES.few, &[("rounds", &rounds)]));
         }
@@ -434,6 +450,10 @@ mod tests {
             "one possibly lower",
             "significant only without correction"
         );
+        let possible = leaning.rows.iter().filter(|row| row.is_possibly_lower()).count();
+        let counted = format!("marked “possibly lower”: {possible}. ");
+        assert!(possible > 0 && leaning.words.contains(&counted), "{}", leaning.words);
+        assert!(!close.words.contains("possibly lower"), "{}", close.words);
 
         let single = found(&[("one", &[100]), ("two", &[900])], "one", "two");
         assert!(

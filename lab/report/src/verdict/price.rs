@@ -10,8 +10,9 @@ const BACKGROUND: f64 = 0.05;
 
 /// More allocators than this are not listed one by one.
 const FEW: usize = 3;
-/// The calls that are left out.
-const INTERRUPTED: &str = "Calls during which the system ran another thread are not counted.";
+/// The calls that are left out, if there are any.
+const LEFT_OUT: &str =
+    " Calls that were only preempted (no page fault, system call or wait) are not counted.";
 
 /// The median peak memory.
 pub fn peak(one: &AllocatorFigures) -> Option<f64> {
@@ -38,18 +39,18 @@ pub fn memory_price(
 }
 
 /// The processor time of the allocator's own threads, if it is a relevant part of what the calls of
-/// a run save.
-pub fn background(one: &AllocatorFigures, saved: f64) -> String {
+/// a run save over those of `base`.
+pub fn background(one: &AllocatorFigures, base: &str, saved: f64) -> String {
     let used = one.figures.get("background").map_or(0.0, |spread| spread.median);
     if used < BACKGROUND * saved || used == 0.0 {
         return String::new();
     }
     let (name, used) = (&one.name, duration(used));
     let saved = match saved > 0.0 {
-        true => format!("its calls save {}", duration(saved)),
-        false => "its calls save no time in total".to_owned(),
+        true => format!("take {} less than those of {base}", duration(saved)),
+        false => format!("do not take less time in total than those of {base}"),
     };
-    format!("In a run, {name}'s own threads use {used} of processor time, and {saved}.")
+    format!("In a run, {name}'s own threads use {used} of processor time. Its calls {saved}.")
 }
 
 /// The calls of a run above 1 ms: with the base, with the advised allocator, and with the others.
@@ -68,11 +69,16 @@ pub fn calls_above(allocators: &[AllocatorFigures], base: usize, advised: usize)
     if let Some((calls, name)) = of(base).filter(|_| base != advised) {
         named.push(one(calls, name));
     }
-    let of_base = of(base).map_or(0, |one| one.0);
-    if named.len() + others.len() > 1
-        && of_base + own + others.iter().map(|one| one.0).sum::<u64>() == 0
-    {
-        return format!("No call took more than 1 ms. {INTERRUPTED}");
+    let left_out = match allocators.iter().any(|one| !one.undisturbed.is_empty()) {
+        true => LEFT_OUT,
+        false => "",
+    };
+    let contenders = || allocators.iter().filter(|one| !one.floor);
+    let any = contenders()
+        .filter_map(|one| one.figures.get(CALLS_ABOVE_1_MS))
+        .any(|known| known.high > 0.0);
+    if named.len() + others.len() > 1 && !any {
+        return format!("No call took more than 1 ms.{left_out}");
     }
     match others.as_slice() {
         [(calls, _), .., (last, _)] if others.len() > FEW && calls == last => {
@@ -84,5 +90,6 @@ pub fn calls_above(allocators: &[AllocatorFigures], base: usize, advised: usize)
         }
         few => named.extend(few.iter().map(|(calls, name)| one(*calls, name))),
     }
-    format!("Calls of more than 1 ms in each run: {}. {INTERRUPTED}", named.join(", "))
+    let named = named.join(", ");
+    format!("Median number of calls above 1 ms in a run: {named}.{left_out}")
 }

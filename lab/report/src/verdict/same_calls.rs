@@ -9,17 +9,28 @@ use keel_results::CAUSE_INTERRUPTED;
 use keel_results::text::count;
 use std::collections::HashSet;
 
-/// Calls that take at most this multiple of the null allocator's time are near the floor: most of
-/// their time is that of measuring them.
+/// Calls that take at most this multiple of the null allocator's time are near the floor: at least
+/// half of their time is that of measuring them.
 const NEAR_FLOOR: f64 = 2.0;
 /// Times within this ratio are about the same.
 const ALIKE: f64 = 1.1;
 /// A smaller share of interrupted calls is not mentioned.
 const FEW_INTERRUPTED: f64 = 0.01;
 
-/// Whether `ns` is about what the null allocator took for the same calls.
+/// Whether `ns` is about what the null allocator took for the same calls, `floor`. Times are
+/// compared as they are printed, so that a reader who compares them comes to the same conclusion.
 pub fn is_near_floor(ns: f64, floor: f64) -> bool {
-    ns <= NEAR_FLOOR * floor
+    // A millionth allows for the rounding of binary fractions.
+    printed(ns) <= NEAR_FLOOR * printed(floor) * (1.0 + 1e-6)
+}
+
+/// A time with the three digits that [`duration`] prints.
+fn printed(ns: f64) -> f64 {
+    if ns <= 0.0 {
+        return 0.0;
+    }
+    let digit = 10f64.powf(ns.log10().floor() - 2.0);
+    (ns / digit).round() * digit
 }
 
 /// The ticks of the null allocator's calls in the rows [`Counted::probes`]; None for a call that
@@ -54,8 +65,8 @@ fn subject([calls, all_calls]: [u64; 2]) -> String {
     let interrupted = all_calls.saturating_sub(calls);
     let left_out = match interrupted {
         _ if interrupted as f64 <= FEW_INTERRUPTED * all_calls as f64 => String::new(),
-        1 => " (1 more was interrupted)".to_owned(),
-        more => format!(" ({} more were interrupted)", count(more)),
+        1 => " (1 more was preempted)".to_owned(),
+        more => format!(" ({} more were preempted)", count(more)),
     };
     match calls {
         1 => format!("This call{left_out}"),
@@ -88,8 +99,8 @@ fn describe(calls: [u64; 2], took: &[(&str, f64)], floor: Option<f64>) -> String
                 _ => list(&names),
             };
             format!(
-                "{subject} took {} with {who}: at most twice as long as with the null allocator \
-                 ({floor}).{}",
+                "{subject} took {} with {who}. At least half of this time was the cost of \
+                 measuring: the null allocator took {floor}.{}",
                 range(at_floor),
                 with_others(above)
             )
@@ -137,19 +148,30 @@ mod tests {
         let took = [("mimalloc", 270.0), ("glibc", 500.0), ("keel", 501.0), ("tlsf", 5e6)];
         assert_eq!(
             describe([3, 3], &took, Some(250.0)),
-            "These 3 calls took 270 ns to 500 ns with mimalloc and glibc: at most twice as long as \
-             with the null allocator (250 ns). With the others: 501 ns (keel) to 5 ms (tlsf)."
+            "These 3 calls took 270 ns to 500 ns with mimalloc and glibc. At least half of this \
+             time was the cost of measuring: the null allocator took 250 ns. With the others: 501 \
+             ns (keel) to 5 ms (tlsf)."
         );
         assert_eq!(
             describe([1, 1], &took[..3], Some(2000.0)),
-            "This call took 270 ns to 501 ns with every allocator: at most twice as long as with \
-             the null allocator (2 µs)."
+            "This call took 270 ns to 501 ns with every allocator. At least half of this time was \
+             the cost of measuring: the null allocator took 2 µs."
         );
         assert_eq!(
             describe([1, 1], &[("keel", 20.0), ("glibc", 7e3)], Some(20.0)),
-            "This call took 20 ns with keel: at most twice as long as with the null allocator (20 \
-             ns). With glibc: 7 µs."
+            "This call took 20 ns with keel. At least half of this time was the cost of measuring: \
+             the null allocator took 20 ns. With glibc: 7 µs."
         );
+    }
+
+    #[test]
+    fn times_are_compared_as_they_are_printed() {
+        // 60.1 ns and 30.0 ns: 30.0 is less than half, although 30.04 is not.
+        assert_eq!([60.06, 30.04].map(duration), ["60.1 ns", "30.0 ns"]);
+        assert!(!is_near_floor(60.06, 30.04));
+        // 60.0 ns and 30.0 ns.
+        assert!(is_near_floor(60.04, 29.96));
+        assert!(is_near_floor(0.0, 0.0) && !is_near_floor(61.0, 30.0));
     }
 
     #[test]
@@ -162,12 +184,12 @@ mod tests {
         );
         assert_eq!(
             describe([1, 2], &[("glibc", 4e6), ("keel", 4.3e6)], None),
-            "This call (1 more was interrupted) took about the same time with every allocator: 4 \
+            "This call (1 more was preempted) took about the same time with every allocator: 4 \
              ms to 4.30 ms."
         );
         assert_eq!(
             describe([2, 5], &[("keel", 4e6)], Some(30.0)),
-            "These 2 calls (3 more were interrupted) took 4 ms with keel. With the null allocator: \
+            "These 2 calls (3 more were preempted) took 4 ms with keel. With the null allocator: \
              30 ns."
         );
         assert_eq!(
@@ -185,8 +207,8 @@ mod tests {
         let profile = Profile { compared, ..Profile::default() };
         assert_eq!(
             same_calls(&profile, &site),
-            "These 2 calls took 60 ns with keel: at most twice as long as with the null allocator \
-             (50 ns)."
+            "These 2 calls took 60 ns with keel. At least half of this time was the cost of \
+             measuring: the null allocator took 50 ns."
         );
         let nothing = Site { compared: vec![], ..site };
         assert_eq!(same_calls(&profile, &nothing), "");

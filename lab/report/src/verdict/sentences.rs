@@ -7,6 +7,9 @@ use keel_results::{Comparison, Interval};
 
 /// More names than this are not listed.
 pub const NAMES: usize = 5;
+/// The calls that a figure leaves out; follows its meaning.
+pub const WITHOUT_PREEMPTED: &str =
+    "; not counted: calls that were only preempted (no page fault, system call or wait)";
 /// The answer where the runs vary too much for a conclusion.
 pub const TOO_NOISY: &str = "undecided";
 
@@ -48,10 +51,8 @@ fn sentence(
         );
     }
     if criterion.best.is_empty() && !criterion.noisy.is_empty() {
-        let noisy = words::list(&noisy_names(criterion, allocators));
-        return format!(
-            "{first} has the lowest median, but the runs of {noisy} vary too much for a conclusion."
-        );
+        let noisy = noisy_names(criterion, allocators);
+        return format!("{first} has the lowest median. {}", undecided(&noisy, "higher"));
     }
     if criterion.best.len() == 1 {
         return single(criterion, allocators, runs);
@@ -59,12 +60,25 @@ fn sentence(
     let mut text = several(criterion, allocators, step);
     if !criterion.noisy.is_empty() {
         let names = noisy_names(criterion, allocators);
-        text.push_str(&format!(
-            " The runs of {} vary too much for a conclusion.",
-            words::list(&names)
-        ));
+        text.push_str(&format!(" {}", undecided(&names, "higher")));
     }
     text
+}
+
+/// The allocators whose values are far above the lowest one, without a significant difference. Any
+/// of the two allocators can be the one whose runs vary.
+pub fn undecided(names: &[&str], comparative: &str) -> String {
+    let names_in_words = words::list(names);
+    match names {
+        [_] => format!(
+            "It is not known whether {names_in_words} is {comparative}: the difference varies too \
+             much between the rounds."
+        ),
+        _ => format!(
+            "It is not known whether {names_in_words} are {comparative}: the differences vary too \
+             much between the rounds."
+        ),
+    }
 }
 
 /// One allocator is significantly lowest.
