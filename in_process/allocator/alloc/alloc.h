@@ -39,9 +39,9 @@
 //      |  `- a fresh page                                     heap_fresh_page; see slices/run.h
 //      `- larger: a run of slices, or a mapping               large_allocate
 //
-// free: each slice has an owner word. In a slice of a page, it contains the page's heap. It also
-// contains a flag if free must not use the fast path. PAGE_FULL: all blocks of the page are used.
-// PAGE_INTERIOR: the slice is not the first one of its page.
+// free: each slice has an owner word. In a slice of a page, the owner word is the address of the
+// page's heap. It also has a flag if free must not use the fast path: PAGE_FULL (all blocks of the
+// page are used), or PAGE_INTERIOR (the slice is not the first one of its page).
 //
 //   free(p)
 //   `- free_block: page = page_of(p)
@@ -77,9 +77,9 @@ KEEL_INLINE struct block* bin_pop(struct heap* heap, unsigned size_class) {
     return block;
 }
 
-// Sets all usable bytes of a block to zero. (kl_rezalloc and kl_recalloc need all of them.) Skips
-// this if the blocks of the bin are known to be zero; then only the link of the list must be
-// cleared.
+// Sets all usable bytes of a block to zero, not only the requested ones, because kl_rezalloc and
+// kl_recalloc may use the other bytes later. If the blocks of the bin are known to be zero, clears
+// only the link of the list.
 KEEL_INLINE void* bin_zeroed(struct heap* heap, unsigned size_class, struct block* block) {
     block->next = NULL;
     return heap->bin_zero[size_class] ? (void*)block
@@ -192,6 +192,7 @@ KEEL_INLINE void* alloc_from_bin_zeroed(size_t size) {
 // Allocates a block of any size. It is aligned to 16 bytes, or to 8 bytes if size <= 8. Returns
 // NULL if there is no memory or if size > KEEL_SIZE_MAX.
 KEEL_NOINLINE void* alloc_slow(size_t size);
+// Like alloc_slow. All usable bytes are zero.
 void* alloc_zeroed(size_t size);
 // Like alloc_slow. realloc calls it for the new block, which may grow again. A large block
 // therefore gets free slices behind it, or, from 4 MiB on, a mapping of its own.
@@ -207,6 +208,7 @@ void* alloc_plain(size_t size, size_t alignment, bool zero);
 // Called after the last used block of a page was freed. Releases the page, unless it is a current
 // page.
 KEEL_NOINLINE void free_page_emptied(struct page* page);
+// Frees a block in the cases that free_block does not handle (see the outline above).
 KEEL_NOINLINE void free_slow(void* address, struct page* page);
 
 // Secure flavour: the number of the calling thread, for messages about faults. 0 if the thread has
@@ -238,8 +240,9 @@ KEEL_INLINE void free_block(void* address) {
 }
 
 // Only for the secure flavour. Frees the block, or ends the process if `size` or `alignment` does
-// not match the block. Alignment 1 matches every block. `exact` is true if no realloc has resized
-// it.
+// not match the block. Alignment 1 matches every block. `exact` is true if no realloc can have
+// resized the block (operator delete). If it is false, the block may be up to twice as large as
+// `size`, because realloc leaves such a block in place.
 KEEL_NOINLINE void free_sized_slow(void* address, size_t size, size_t alignment, bool exact);
 
 // Like free_block. The caller passes the size and the alignment that it requested for the block.
@@ -260,7 +263,7 @@ KEEL_INLINE void free_sized_block(void* address, size_t size, size_t alignment, 
 
 // Like free_block, but for any value of `address`. Some values cannot be an address in a process
 // (address_is_possible). free_block would crash for such a value. free_any treats it like the
-// address of a foreign block.
+// address of a block of another allocator.
 void free_any(void* address);
 
 // Like realloc, but only for a live block and a size above 0. If there is no memory, returns NULL,
@@ -273,7 +276,8 @@ bool reallocate_in_place(void* address, size_t size);
 // Returns the partition of a live block; 0 for other addresses.
 unsigned block_partition(const void* address);
 
-// Returns the number of usable bytes of the block. Returns 0 for NULL and foreign addresses.
+// Returns the number of usable bytes of the block. Returns 0 for NULL and for addresses that are
+// not Keel's.
 size_t block_usable_bytes(const void* address);
 
 // The same, but checks the address first in the secure flavour. If it is in memory of Keel and is
@@ -287,8 +291,9 @@ bool block_is_ours(const void* address);
 // Returns the usable size of a block from malloc(size).
 size_t good_size(size_t size);
 
-// Does one quantum: returns a bounded number of unused slices to the system (slices/reserve.h).
-// Does nothing if there are none, if a keeper runs, or if the calling thread is a realtime thread.
+// Does one quantum: returns at most one unused slice, and at most 1 MiB of a freed mapping, to the
+// system (slices/reserve.h). Does nothing if no memory is due, if a keeper runs, or if the calling
+// thread is a realtime thread.
 void alloc_quantum(void);
 
 // Does one step of work for a parked heap. The caller has taken the heap from the pool of heaps

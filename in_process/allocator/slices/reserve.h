@@ -20,8 +20,8 @@
 // keeper, each release discards a quantum immediately. The release of a block that the latency
 // contract does not cover discards at most as much as it released.
 //
-// Bound: one call of reserve_step makes at most one madvise, of at most PURGE_QUANTUM_SLICES; with
-// a keeper it does nothing.
+// Bound: one call of reserve_step makes at most one madvise, of at most PURGE_QUANTUM_SLICES, and
+// at most one munmap, of at most 1 MiB of a freed mapping. If a keeper runs, it does nothing.
 #ifndef KEEL_ALLOCATOR_SLICES_RESERVE_H
 #define KEEL_ALLOCATOR_SLICES_RESERVE_H
 

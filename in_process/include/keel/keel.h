@@ -91,6 +91,8 @@ KEEL_API KEEL_API_ALLOCATES(1, 2) void* kl_mallocn(size_t count, size_t size) KE
  * Keel tries these ways in turn:
  *
  *   - The block stays in place, if the new size is at most its usable size and at least half of it.
+ *   - The block shrinks in place, if the new size is above 64 KiB. Some blocks cannot shrink in
+ *     place, for example a block of 8 MiB that shrinks to 1 MiB.
  *   - The block grows in place, if it is larger than 64 KiB and the memory behind it is free.
  *   - The system moves the block without copying, if it has 4 MiB or more (Linux 5.7 or later).
  *   - Keel copies the content to a new block. The cost is linear in the smaller size.
@@ -212,12 +214,12 @@ KEEL_API KEEL_API_ALLOCATES(3) void* kl_partition_aligned_alloc(unsigned partiti
                                                                 size_t size) KEEL_NOEXCEPT;
 
 /* Returns the partition for a token of the compiler. Token 0 stands for all unknown types, and
- * gives partition 0. If the number of tokens is not limited, the other tokens give 1 for types
- * without pointers, and 2 or 3 for types with pointers.
+ * gives partition 0. By default, the other tokens give 1 for types without pointers, and 2 or 3 for
+ * types with pointers.
  *
- * If the number is limited (-falloc-token-max), tokens are small. So for a token below 2^32, the
- * function returns the token modulo 4. With a limit of 2 or 4, types with pointers and types
- * without pointers have different partitions. */
+ * The option -falloc-token-max limits the number of tokens. All tokens are then below 2^32. For
+ * such a token, the function returns the token modulo 4. With a limit of 2 or 4, types with
+ * pointers and types without pointers have different partitions. */
 KEEL_API unsigned kl_partition_of_token(size_t token) KEEL_NOEXCEPT;
 
 /* Secure flavour: returns the partition of a live block. Other flavours: returns 0. */
@@ -329,9 +331,11 @@ KEEL_API size_t kl_check_all(void) KEEL_NOEXCEPT;
  * A program need not call this function: Keel starts the keeper itself. The environment variable
  * KEEL_KEEPER determines when:
  *
- *   - auto (default): when a second thread allocates, or when Keel uses 3 MiB more than at the
- *     start of the process.
- *   - on: like auto, but already at 2 MiB more. The end of this comment states other differences.
+ *   - auto (default): when Keel uses 3 MiB more than at the start of the process. Or earlier, if
+ *     two threads have allocated, and one of them has made some thousand small allocations (more
+ *     exactly: its heap has filled its lists of free blocks 32 times).
+ *   - on: like auto, but at 2 MiB more. In addition, a process with one thread gets an ordinary
+ *     thread as its keeper if it cannot have a confined thread (see below).
  *   - off: never. Then this function returns false.
  *
  * A fork does not copy the keeper. The same rules decide when the child gets its own keeper. In the
@@ -341,19 +345,21 @@ KEEL_API size_t kl_check_all(void) KEEL_NOEXCEPT;
  * program changes its user or capabilities, or calls unshare(CLONE_NEWUSER) or setns, call this
  * function only after that.
  *
- * If Keel itself starts the keeper while the process has one thread, it starts a confined thread.
- * The C library does not know this thread, and the thread can only manage memory. The confined
- * thread ends in these cases:
+ * If Keel itself starts the keeper while only one thread has allocated, it starts a confined
+ * thread. The C library does not know this thread, and the thread can only manage memory. The
+ * confined thread ends in these cases:
  *
  *   - The process forks. Keel later starts a new one.
  *   - The program calls unshare or setns. Keel later starts a new one.
- *   - The program enters a sandbox with prctl(PR_SET_NO_NEW_PRIVS) or prctl(PR_SET_SECCOMP). Keel
- *     then starts no confined thread again. If KEEL_KEEPER is on, it starts an ordinary thread.
+ *   - The program enters a sandbox with prctl(PR_SET_NO_NEW_PRIVS) or prctl(PR_SET_SECCOMP). After
+ *     that, Keel never starts a confined thread. It starts an ordinary thread if KEEL_KEEPER is on,
+ *     or if a second thread allocates.
  *
  * Only libkeel notices calls of unshare, setns and prctl. libkeel_api does not.
  *
- * Confined threads need glibc on x86-64 or arm64. On other systems, a process with one thread gets
- * a keeper only if KEEL_KEEPER is on. That keeper is an ordinary thread. */
+ * Confined threads need glibc on x86-64 or arm64, and libkeel or libkeel_api.a. libkeel_api.so has
+ * no confined threads. Without them, a process with one thread gets a keeper only if KEEL_KEEPER is
+ * on. That keeper is an ordinary thread. */
 KEEL_API bool kl_keeper_start(void) KEEL_NOEXCEPT;
 
 /* Prepares at least `bytes` bytes of warm memory, and keeps this amount available. Warm memory is
@@ -368,8 +374,8 @@ KEEL_API size_t kl_warm(size_t bytes) KEEL_NOEXCEPT;
 /* A thread calls this when it has nothing else to do, for example between two frames. Keel then
  * does work that later calls of malloc and free would have to do:
  *
- *   - It takes back blocks of this thread that other threads have freed.
- *   - It passes on blocks of other threads that this thread has freed.
+ *   - It takes back the blocks of this thread's heap that other threads have freed.
+ *   - It returns the blocks that this thread has freed to the heaps from which they come.
  *   - If no keeper runs, it returns unused memory to the system.
  *
  * The call takes at most about 0.1 ms. */
@@ -421,7 +427,11 @@ KEEL_API size_t kl_stats_json(char* buffer, size_t size) KEEL_NOEXCEPT;
 
 /* The times, memory and page faults of the process. Times are in milliseconds, sizes in bytes. The
  * last two members are about Keel, the others about the whole process. A page of Keel is 64 KiB or
- * 256 KiB of memory for blocks of one size. */
+ * 256 KiB of memory for blocks of one size.
+ *
+ * Neither of these two members contains the mappings of freed large blocks that Keel keeps for
+ * later blocks. rss_bytes contains them. Keel returns such a mapping to the system if no block uses
+ * it for one purge delay (KEEL_PURGE_DELAY_MS). */
 struct kl_process {
     uint64_t elapsed_ms;     /* since the allocator started */
     uint64_t user_ms;        /* processor time in the program */
@@ -430,8 +440,8 @@ struct kl_process {
     uint64_t rss_peak_bytes; /* highest resident size so far */
     uint64_t major_faults;   /* page faults that read from a disk */
     uint64_t minor_faults;   /* all other page faults */
-    uint64_t held_bytes;     /* in Keel's pages (including free blocks) and in larger blocks */
-    uint64_t unused_bytes;   /* resident memory of Keel that is not part of held_bytes */
+    uint64_t held_bytes;     /* size of Keel's pages with their free blocks, and of large blocks */
+    uint64_t unused_bytes;   /* resident and free: in no page and in no large block */
 };
 
 /* Fills *process. Makes a few system calls. */
