@@ -72,7 +72,7 @@ impl TextForm {
             }
             TextForm::Android => "Android's memory_replay",
             TextForm::Logalloc => "Mozilla's logalloc",
-            TextForm::Cmt => "cmt",
+            TextForm::Cmt => "lines `malloc(SIZE) = PTR` (CHERI)",
             TextForm::Mtrace => "glibc's mtrace",
             TextForm::Valgrind => "`valgrind --trace-malloc=yes`",
             TextForm::Heaptrack => "heaptrack, raw",

@@ -71,13 +71,14 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 3)]
     callers: usize,
     /// Show which call sites keep memory resident at this moment. The command replays the journal
-    /// on the allocators of -a. In each resident system page, it charges the bytes that are not
-    /// live to the live blocks in the page. If there are none, it charges the page to the live
-    /// blocks in the 64 KiB around it
+    /// on the allocators of -a. A resident system page can have bytes that are not live. The
+    /// command divides them equally among the live blocks in the page. If the page has no live
+    /// block, the command divides the whole page among the live blocks in the 64 KiB around it. A
+    /// call site is responsible for the parts of its blocks
     #[arg(long, value_name = "MOMENT", conflicts_with = "sort")]
     pinned: Option<When>,
-    /// With --pinned: also add the values to this result folder, so that its page shows them. The
-    /// folder must be of the same journal
+    /// With --pinned: also add the values to this result folder, so that the page of `keel report`
+    /// shows them. The results must be of the same journal
     #[arg(long, value_name = "RESULTS", requires = "pinned")]
     save: Option<PathBuf>,
     /// For results: show only this allocator [default: all, sorted by the first one]. With
@@ -85,8 +86,8 @@ pub struct Arguments {
     #[arg(short, long)]
     allocator: Option<String>,
     /// For results: the time in µs that all calls in one frame of a game may take together. If they
-    /// take longer, the excess is divided among them: this is their time over the budget. In a
-    /// program without frames: the time that one call may take
+    /// take longer, the excess is divided among these calls. The share of a call is its time over
+    /// the budget. In a program without frames: the time that one call may take
     #[arg(long, value_name = "US", default_value_t = BUDGET_US)]
     budget: f64,
     /// For results: a call that takes longer than this many µs is slow

@@ -11,12 +11,12 @@ use std::process::ExitCode;
 
 /// Write a journal from the allocation trace that a program prints
 ///
-/// The command reads the output of the program from standard input. The trace may have any format
-/// that `keel import` reads. For example, the Judy library prints a trace if it was compiled with
-/// the macro TRACEMI, TRACEMI2 or TRACEJM.
+/// The command reads the output of the program from standard input. The trace may have any text
+/// format that `keel import` reads (not memray). For example, the Judy library prints a trace if it
+/// was compiled with the macro TRACEMI, TRACEMI2 or TRACEJM.
 ///
-/// All other lines become markers in the journal. `keel time` measures the time between markers.
-/// The command also copies these lines to standard output.
+/// A line of the output that is not part of the trace becomes a marker in the journal. `keel time`
+/// measures the time between markers. The command also copies these lines to standard output.
 ///
 /// If a new block overlaps a live block, the command prints a message to stderr, and the exit code
 /// is 1. The journal is complete even then.

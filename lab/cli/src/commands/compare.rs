@@ -92,8 +92,8 @@ struct How {
     /// Between two calls, each thread reads SIZE bytes of other memory (1M is 1 MiB). This evicts
     /// data from the caches, as the program's own work does. The thread stops reading when its next
     /// call is due. Needs a pace other than max. With evict=auto, the thread evicts as much as the
-    /// program did in pauses of the same length, which `keel record` has measured in samples.
-    /// evict=auto needs pace 1x or compressed
+    /// program itself evicted in pauses of the same length. `keel record` has measured this in some
+    /// of the pauses. evict=auto needs pace 1x or compressed
     #[arg(long, value_name = "evict=SIZE|evict=auto", value_parser = between::parse)]
     between: Option<Between>,
     /// The bytes that are written into each new block: none, first-byte, page (one byte in each
@@ -105,9 +105,8 @@ struct How {
     #[arg(long)]
     touch_untimed: bool,
     /// The number of rounds, or a range FEWEST..MOST. With a range, all allocators run FEWEST
-    /// rounds. After that, only allocators whose results are not precise run, up to MOST rounds in
-    /// total.
-    /// Results are precise if p50 is known to within 2 % and p99.9 to within 5 %. auto is 5..12
+    /// rounds. After that, the allocators without precise results run again, up to MOST rounds in
+    /// total. Results are precise if p50 is known to within 2 % and p99.9 to within 5 %. auto is 5..12
     /// [default: auto at pace max, else 1]
     #[arg(short, long, value_parser = runs)]
     runs: Option<Runs>,

@@ -26,11 +26,13 @@ use std::time::Instant;
 ///   cmt         malloc(SIZE) = PTR                               (CHERI)
 ///   mtrace      @ WHERE + PTR SIZE; with the calling function    (glibc)
 ///   valgrind    --PID-- malloc(SIZE) = PTR                       (valgrind --trace-malloc=yes)
-///   heaptrack   + SIZE TRACE PTR, or + KIND; with call stacks    (raw and interpreted)
+///   heaptrack   + SIZE TRACE PTR (raw), or + KIND (interpreted); with call stacks
 ///   rep         a ID SIZE, r ID SIZE, f ID                       (CS:APP malloc lab)
 ///   tags        Allocate TAG SIZE, Free TAG
 ///   numbered    lines `Alloc(SIZE),` and `Free(N),`              (wee_alloc)
 ///   memray      binary capture files; with call stacks           (Python: memray 1.19, 1.20)
+///
+/// The command always detects memray; `--from` and `keel capture` do not know this format.
 ///
 /// Some formats have no times. Then the operations in the journal are 1 µs apart, and the journal
 /// states that its times only show the order.

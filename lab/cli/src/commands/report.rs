@@ -11,7 +11,8 @@ use std::time::Instant;
 
 /// Make one self-contained HTML page from the results
 ///
-/// The page shows every call. Several folders share one page. A table compares them, and buttons
+/// The page shows every call of one run of each allocator, and the values of all runs. Several
+/// folders share one page. A table compares them, and buttons
 /// select the folder that the charts show.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  keel report results --open\n  \

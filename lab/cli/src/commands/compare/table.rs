@@ -136,8 +136,8 @@ fn totals_table(text: &mut String, comparison: &Comparison) {
         text,
         "\nmedians of the runs; time/op: time for each operation, in runs that do not time single \
          calls; background: CPU time of the allocator's own threads; of live: peak RSS divided by \
-         the program's peak of live bytes, {}; internal: fragmentation inside blocks at the peak, \
-         as usable bytes beyond the requested ones",
+         the program's peak of live bytes, {}; internal: usable bytes beyond the requested bytes, \
+         at the peak, in % of the requested bytes",
         bytes(live as f64)
     );
     text.push_str(&aligned(&table));
