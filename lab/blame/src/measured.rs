@@ -219,7 +219,7 @@ mod tests {
     fn the_excess_of_a_frame_is_divided_among_its_calls() {
         // Frame 1 takes 200 ns in all, frame 2 takes 30 ns.
         let calls = [call(1, 1, 300), call(2, 1, 100), call(2, 2, 60)];
-        let sums = sums(&calls, Some(&[0.0, 400.0, 60.0]));
+        let sums = sums(&calls, Some(&FxHashMap::from_iter([(1, 400.0), (2, 60.0)])));
         let part = |stack: u32| &sums[&stack][MEASURED.len()..];
         assert_eq!(part(1), [1.0, 10.0, 150.0, 75.0, 1.0, 1.0]);
         assert_eq!(part(2), [2.0, 20.0, 80.0, 25.0, 0.0, 2.0]);
@@ -228,7 +228,10 @@ mod tests {
 
     #[test]
     fn the_time_before_the_first_frame_has_no_budget() {
-        let sums = sums(&[call(1, 0, 3000), call(1, 1, 300)], Some(&[3000.0, 300.0]));
+        let sums = sums(
+            &[call(1, 0, 3000), call(1, 1, 300)],
+            Some(&FxHashMap::from_iter([(0, 3000.0), (1, 300.0)])),
+        );
         assert_eq!(sums[&1][MEASURED.len() + OVER], 50.0);
         assert_eq!(sums[&1][MEASURED.len() + TIME], 1650.0);
     }
