@@ -167,8 +167,8 @@ struct Call {
     cause: u8,
 }
 
-/// The ticks inside the calls of each frame that has calls. Any number may be a frame's in a damaged
-/// file, so they do not index a vector.
+/// The ticks inside the calls of each frame that has calls. In a damaged file, any number may be
+/// that of a frame, so the numbers do not index a vector.
 fn frame_ticks(folder: &Path, raw: &str) -> Result<FxHashMap<u32, f64>, BlameError> {
     let mut frames = FxHashMap::default();
     each_call(folder, raw, &mut |call| {

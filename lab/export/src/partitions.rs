@@ -25,10 +25,10 @@ use std::sync::Arc;
 /// the number of files.
 ///
 /// Columns of `latencies`: `operation`, `latency_ns`, `calls`, `interrupted` (how many of these
-/// calls were only preempted). Latencies have three significant digits. Columns of `runs`: `machine`,
-/// `processors`, `kernel`, `started`, `elapsed_ns`, `cpu_ns`, `background_cpu_ns`, `inside_ns`,
-/// `calls`, `peak_rss_bytes`, `minor_faults`, `major_faults`, `throughput_ns` (an operation without
-/// a clock; null if not measured), `disturbed`, `keel_version`.
+/// calls were only preempted). Latencies have three significant digits. Columns of `runs`:
+/// `machine`, `processors`, `kernel`, `started`, `elapsed_ns`, `cpu_ns`, `background_cpu_ns`,
+/// `inside_ns`, `calls`, `peak_rss_bytes`, `minor_faults`, `major_faults`, `throughput_ns` (an
+/// operation without a clock; null if not measured), `disturbed`, `keel_version`.
 ///
 /// # Errors
 /// See [`ExportError`].

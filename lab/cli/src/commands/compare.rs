@@ -106,8 +106,8 @@ struct How {
     touch_untimed: bool,
     /// The number of rounds, or a range FEWEST..MOST. With a range, all allocators run FEWEST
     /// rounds. After that, the allocators without precise results run again, up to MOST rounds in
-    /// total. Results are precise if p50 is known to within 2 % and p99.9 to within 5 %. auto is 5..12
-    /// [default: auto at pace max, else 1]
+    /// total. Results are precise if p50 is known to within 2 % and p99.9 to within 5 %. auto is
+    /// 5..12 [default: auto at pace max, else 1]
     #[arg(short, long, value_parser = runs)]
     runs: Option<Runs>,
     /// At pace max: keep disturbed runs, instead of repeating them. A run is disturbed if the

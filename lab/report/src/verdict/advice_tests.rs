@@ -192,8 +192,8 @@ fn own_threads_are_a_price() {
     let mut field = vec![result("glibc", &SLOW, MIB), result("keel", &FAST, MIB)];
     field[1].runs.iter_mut().for_each(|run| run.background_cpu_ns = 20_000_000);
     let found = advise(field, 10);
-    let price = "In a run, keel's own threads use 20 ms of processor time. Its calls take 51 ms less than \
-         those of glibc.";
+    let price = "In a run, keel's own threads use 20 ms of processor time. Its calls take 51 ms \
+                 less than those of glibc.";
     assert!(found.more.contains(price), "{found:?}");
 }
 
@@ -256,8 +256,8 @@ fn a_busy_machine_is_named_as_the_reason() {
         run.interference = vec![keel_results::OTHER_PROGRAMS.to_owned()];
     }
     let found = advise(vec![steady, noisy, null], 10);
-    let reason = "Other programs used the processors during 6 of the 10 runs. Repeat the comparison \
-                  on an idle machine. Until then, stay with glibc.";
+    let reason = "Other programs used the processors during 6 of the 10 runs. Repeat the \
+                  comparison on an idle machine. Until then, stay with glibc.";
     assert!(found.more.contains(reason), "{found:?}");
 }
 

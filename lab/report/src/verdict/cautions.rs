@@ -50,7 +50,8 @@ fn floor_caution(criterion: &Criterion) -> Option<String> {
     let best = words::duration(best.median);
     Some(format!(
         "The value “{title}” depends mostly on the measurement and the machine. It is {floor} with \
-         the null allocator, which does nothing. The lowest value of the other allocators is {best}."
+         the null allocator, which does nothing. The lowest value of the other allocators is \
+         {best}."
     ))
 }
 
@@ -91,8 +92,8 @@ fn interrupted_caution(
         return None;
     }
     let share = format!(
-        "{percent:.0} % of the slowest calls (those above p99.9) were preempted: the operating system \
-         ran another thread during the call. Their latency also depends on the machine."
+        "{percent:.0} % of the slowest calls (those above p99.9) were preempted: the operating \
+         system ran another thread during the call. Their latency also depends on the machine."
     );
     let Some(calm) = calm else { return Some(share) };
     let of =
