@@ -175,7 +175,9 @@ TEST(a_child_in_the_same_memory_starts_no_keeper) {
     for (int waited = 0; waited < 20000 && waitpid(child, &result, WNOHANG) == 0; waited += 10)
         sleep_ms(10);
     CHECK(waitpid(child, &result, WNOHANG) < 0 && result == 0);
-    CHECK_EQUAL(threads(NULL), 1);
+    // The debug flavour keeps 8 MiB of the freed blocks. There, the next allocation of this process
+    // starts a keeper, also that of opendir in `threads`.
+    if (!KEEL_DEBUG) CHECK_EQUAL(threads(NULL), 1);
     (void)keeper_of(16u * MIB);
 }
 
