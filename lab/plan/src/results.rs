@@ -176,7 +176,9 @@ pub struct ThreadState {
     pub pair_count: AtomicU64,
     /// Bytes that were read between calls: see [`Orders::evict`].
     pub evicted_bytes: AtomicU64,
-    reserved_end: [AtomicU64; 3],
+    /// The sum of the durations of loops that are measured with the empty pairs, ticks.
+    pub loop_ticks: AtomicU64,
+    reserved_end: [AtomicU64; 2],
 }
 
 /// One call.

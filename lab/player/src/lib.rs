@@ -41,6 +41,7 @@ pub mod perform;
 mod preload_version;
 mod prologue;
 pub mod self_test;
+pub mod speed;
 mod step;
 pub mod stores;
 pub mod system;

@@ -17,6 +17,7 @@
 use crate::clock::Clock;
 use crate::free_hints;
 use crate::part::{Errors, Part, Start};
+use crate::speed::loop_ticks;
 use crate::touch;
 use crate::wait::{add, announce};
 use keel_allocators::table::Table;
@@ -69,8 +70,8 @@ unsafe fn perform_as<C: Clock, const TOUCH: u8>(part: Part<'_>) {
     measure_speed::<C>(state);
 }
 
-/// Measures the duration of an empty pair of clock readings, which shows the processor's speed. It
-/// is measured outside of the part, so it costs nothing there.
+/// Measures the duration of an empty pair of clock readings and of a loop (speed.rs), which show the
+/// processor's speed. They are measured outside of the part, so they cost nothing there.
 #[cold]
 fn measure_speed<C: Clock>(state: &ThreadState) {
     let pair = || {
@@ -79,6 +80,7 @@ fn measure_speed<C: Clock>(state: &ThreadState) {
     };
     for _ in 0..SPEED_SAMPLES {
         add(&state.pair_ticks, (0..SPEED_PAIRS).map(|_| pair()).min().unwrap_or(0));
+        add(&state.loop_ticks, loop_ticks::<C>());
         add(&state.pair_count, 1);
     }
 }

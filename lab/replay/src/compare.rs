@@ -12,7 +12,7 @@ mod session;
 
 use crate::compile::{Compiled, compile_with};
 use crate::{Error, Options, Source, Touch};
-use interference::Watched as _;
+use interference::{Speed, Watched};
 use keel_allocators::{Allocator, FLOOR};
 use keel_plan::Eviction;
 use keel_results::raw::{OPERATIONS_FILE, STACKS_FILE};
@@ -130,13 +130,14 @@ pub fn mark_slow_processors(comparison: &mut Comparison, is_one_machine: bool) {
     if !is_one_machine {
         return;
     }
-    let least = |pairs: &mut dyn Iterator<Item = f64>| {
-        pairs.filter(|&pair| pair > 0.0).fold(f64::INFINITY, f64::min)
-    };
+    fn least<'a, T: Watched + 'a>(runs: impl Iterator<Item = &'a T>) -> Speed {
+        runs.map(T::speed).fold([f64::INFINITY; 2], |least, own| {
+            std::array::from_fn(|of| if own[of] > 0.0 { least[of].min(own[of]) } else { least[of] })
+        })
+    }
     let results = || comparison.allocators.iter();
-    let clocked = least(&mut results().flat_map(|one| &one.runs).map(|run| run.empty_pair_ns));
-    let unclocked =
-        least(&mut results().flat_map(|one| &one.throughput).map(|run| run.empty_pair_ns));
+    let clocked = least(results().flat_map(|one| &one.runs));
+    let unclocked = least(results().flat_map(|one| &one.throughput));
     for result in &mut comparison.allocators {
         result.runs.iter_mut().for_each(|run| run.mark_slow(clocked));
         result.throughput.iter_mut().for_each(|run| run.mark_slow(unclocked));

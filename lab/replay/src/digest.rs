@@ -171,6 +171,7 @@ pub fn throughput(measured: &Measured<'_>, round: u32) -> Throughput {
         background_cpu_ns: run.background_cpu_ns,
         operations,
         empty_pair_ns: run.empty_pair_ns,
+        loop_ns: run.loop_ns,
         ..Throughput::default()
     }
 }
@@ -232,6 +233,12 @@ fn totals(measured: &Measured<'_>, position: u32) -> Run {
         involuntary_switches: sum(|state| state.involuntary_switches.load(Relaxed)),
         empty_pair_ns: if pair_ticks >= COARSE * pairs {
             ns_of(pair_ticks) / pairs.max(1) as f64
+        } else {
+            0.0
+        },
+        // Threads of the journal may disturb each other, which is no interference of the machine.
+        loop_ns: if busy.len() == 1 {
+            ns_of(sum(|state| state.loop_ticks.load(Relaxed))) / pairs.max(1) as f64
         } else {
             0.0
         },

@@ -208,6 +208,8 @@ pub struct DiscardedRun {
     pub inside_ns: f64,
     /// See [`Run::empty_pair_ns`].
     pub empty_pair_ns: f64,
+    /// See [`Run::loop_ns`].
+    pub loop_ns: f64,
     /// See [`Run::stolen_ns`].
     pub stolen_ns: u64,
     /// See [`Run::other_programs_ns`].

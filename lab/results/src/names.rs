@@ -12,6 +12,8 @@ pub const RUN: &str = "run";
 
 /// Stands in the place of an operation for the time inside the calls of one frame of the program.
 pub const FRAME: &str = "frame";
+/// Of [`crate::Run::interference`]: the processor was slower than in another run.
+pub const SLOW_PROCESSOR: &str = "slow processor";
 /// Of [`crate::Run::interference`]: other programs used the processors.
 pub const OTHER_PROGRAMS: &str = "other programs";
 

@@ -48,6 +48,10 @@ pub struct Run {
     /// Duration of an empty pair of clock readings between the calls of this run, ns. It is longer
     /// than in other runs if the processor was slower. 0 if unknown.
     pub empty_pair_ns: f64,
+    /// Duration of a loop of 256 turns between the calls of this run, ns. It is longer than in
+    /// other runs if another program used the other hardware thread of the core. 0 if unknown:
+    /// several threads of a journal may disturb each other.
+    pub loop_ns: f64,
     /// The interference that exceeded its bound (`slow processor`, `stolen time`, `other
     /// programs`).
     pub interference: Vec<String>,
@@ -202,6 +206,8 @@ pub struct Throughput {
     /// Duration of an empty pair of clock readings before and after the calls of this run, ns. It
     /// is not comparable with that of a run with the clock. 0 if unknown.
     pub empty_pair_ns: f64,
+    /// See [`Run::loop_ns`]; before and after the calls.
+    pub loop_ns: f64,
     /// See [`Run::interference`].
     pub interference: Vec<String>,
 }

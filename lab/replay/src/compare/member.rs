@@ -84,7 +84,7 @@ impl Session<'_> {
     }
 
     /// Plays a run, and repeats it while the machine disturbs it, within the limits. Returns the
-    /// one that was disturbed least, and the others. `kind` is that of [`Rounds::best_ns`].
+    /// one that was disturbed least, and the others. `kind` is that of [`Rounds::best`].
     fn least_disturbed<T: Watched>(
         &mut self,
         rounds: &mut Rounds,
@@ -197,6 +197,7 @@ impl Session<'_> {
             interference: run.interference,
             elapsed_ns: run.elapsed_ns,
             empty_pair_ns: run.empty_pair_ns,
+            loop_ns: run.loop_ns,
             stolen_ns: run.stolen_ns,
             other_programs_ns: run.other_programs_ns,
         })
@@ -211,6 +212,7 @@ pub fn discarded_unclocked(run: &Throughput) -> DiscardedRun {
         interference: run.interference.clone(),
         elapsed_ns: run.elapsed_ns,
         empty_pair_ns: run.empty_pair_ns,
+        loop_ns: run.loop_ns,
         stolen_ns: run.stolen_ns,
         other_programs_ns: run.other_programs_ns,
         ..DiscardedRun::default()

@@ -253,9 +253,9 @@ fn notes_on_interference(comparison: &Comparison, notes: &mut Vec<String>) {
 /// was detected.
 const INTERFERENCE: [(&str, &str, &str); 3] = [
     (
-        "slow processor",
+        keel_results::SLOW_PROCESSOR,
         "the processor was slower",
-        " (reading the clock took over 1.5 % longer than in the fastest run)",
+        " (reading the clock took over 1.5 % longer than in the fastest run, or a short loop 6 %)",
     ),
     ("stolen time", "the hypervisor took more than 2 % of the processors' time", ""),
     ("other programs", "other programs took more than 10 % of the processors' time", ""),

@@ -2,7 +2,7 @@
 //! left.
 
 use super::Request;
-use super::interference::Watched;
+use super::interference::{Speed, Watched};
 use crate::Error;
 use keel_results::Comparison;
 use rand::SeedableRng as _;
@@ -28,8 +28,8 @@ pub struct Rounds {
     /// Runs with the clock begun, and the number of such runs planned so far.
     begun: u32,
     planned: u32,
-    /// For each kind, the shortest empty pair so far, ns; 0 without one.
-    best_ns: [f64; 2],
+    /// For each kind, the shortest durations so far, ns; 0 without one.
+    best: [Speed; 2],
     /// For each kind, the number of repeats.
     repeats: [u32; 2],
     /// For each kind, repeats in a row that did not help: of runs without and with a slow
@@ -48,7 +48,7 @@ impl Rounds {
             processors,
             begun: 0,
             planned: request.options.runs * allocators as u32,
-            best_ns: [0.0; 2],
+            best: [[0.0; 2]; 2],
             repeats: [0; 2],
             failed_repeats: [[0; 2]; 2],
             again: Vec::new(),
@@ -90,11 +90,12 @@ impl Rounds {
 
     /// Notes whether the processor was slow in this run, as known so far.
     pub fn mark(&mut self, kind: usize, run: &mut impl Watched) {
-        let (pair, best) = (run.empty_pair_ns(), &mut self.best_ns[kind]);
-        if pair > 0.0 && (*best == 0.0 || pair < *best) {
-            *best = pair;
+        for (own, best) in run.speed().into_iter().zip(&mut self.best[kind]) {
+            if own > 0.0 && (*best == 0.0 || own < *best) {
+                *best = own;
+            }
         }
-        run.mark_slow(*best);
+        run.mark_slow(self.best[kind]);
     }
 
     /// Whether the machine is to be taken as it is: repeats did not help, or they are half as many
@@ -133,7 +134,7 @@ impl Rounds {
     /// Marks a run; whether its processor was not known to be slow before.
     fn is_late(&self, kind: usize, run: &mut impl Watched) -> bool {
         let was_slow = run.is_slow();
-        run.mark_slow(self.best_ns[kind]);
+        run.mark_slow(self.best[kind]);
         run.is_slow() && !was_slow
     }
 }
@@ -150,7 +151,7 @@ mod tests {
             processors: 4,
             begun: 0,
             planned: 20,
-            best_ns: [0.0; 2],
+            best: [[0.0; 2]; 2],
             repeats: [0; 2],
             failed_repeats: [[0; 2]; 2],
             again: Vec::new(),

@@ -235,6 +235,7 @@ pub fn json(comparison: &Comparison, folder: &Path) -> Value {
                 "discarded": allocator.discarded,
                 "interference": runs.iter().map(|run| &run.interference).collect::<Vec<_>>(),
                 "empty_pair_ns": runs.iter().map(|run| run.empty_pair_ns).collect::<Vec<_>>(),
+                "loop_ns": runs.iter().map(|run| run.loop_ns).collect::<Vec<_>>(),
                 "environment": allocator.environment,
                 "intervals": allocator.intervals,
                 "slow_causes": runs.iter().map(|run| &run.slow_causes).collect::<Vec<_>>(),
