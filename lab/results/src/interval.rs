@@ -27,9 +27,11 @@ pub struct Paired {
     pub operation: String,
     /// `p50` ... `p99.999`, `mean`, `worst`; of a run `elapsed`, `throughput`, `peak`.
     pub figure: String,
-    /// Rounds in which both ran.
+    /// Rounds whose ratios the interval contains: those in which both ran with an undisturbed
+    /// processor, or all in which both ran, if those are fewer than five.
     pub rounds: u32,
-    /// b's figure over a's: geometric mean of the rounds' ratios, with its 95 % interval.
+    /// b's figure over a's: the (trimmed) geometric mean of the rounds' ratios, with its 95 %
+    /// interval.
     pub ratio: Interval,
     /// `a` or `b` if that one is significantly lower, else empty. Significant means that the
     /// interval excludes 1 after correction for the number of allocators, and that the clock can

@@ -48,7 +48,7 @@ pub fn differences(before: &Comparison, after: &Comparison) -> Vec<Difference> {
 }
 
 fn difference(allocator: &str, (a, b): (&Figure, &Figure), confidence: f64) -> Option<Difference> {
-    let (before, after) = (a.plain(), b.plain());
+    let (before, after) = (a.calm(), b.calm());
     let ratio =
         unpaired_ratio(&before, &after, confidence).map(|ratio| ClockError::of(a, b).apply(ratio));
     Some(Difference {

@@ -3,6 +3,7 @@
 use super::percentile::{EXACT_TICKS, percentile};
 use crate::{
     ALL_OPERATIONS, AllocatorResult, Comparison, FRAME, PERCENTILES, Percentile, RUN, Run,
+    SLOW_PROCESSOR,
 };
 
 /// The least number of calls above a percentile, less a rounding error.
@@ -25,12 +26,31 @@ pub struct Figure {
     /// The smallest difference that the clock can show, in the same unit: its step for single
     /// calls, else 0.
     pub resolution: f64,
+    /// The rounds of `values` whose run had a slow processor.
+    pub slow: Vec<u32>,
 }
+
+/// The fewest rounds with an undisturbed processor that replace all rounds in an interval.
+pub const FEWEST_CALM: usize = 5;
 
 impl Figure {
     /// The values without their rounds.
     pub fn plain(&self) -> Vec<f64> {
         self.values.iter().map(|&(_, value)| value).collect()
+    }
+
+    /// Whether the processor was as fast as in the fastest run.
+    pub fn is_calm(&self, round: u32) -> bool {
+        !self.slow.contains(&round)
+    }
+
+    /// The values from which the interval is computed: those of the rounds with an undisturbed
+    /// processor, or all if those are fewer than [`FEWEST_CALM`]. The choice depends on the state
+    /// of the machine, never on the values.
+    pub fn calm(&self) -> Vec<f64> {
+        let calm = self.values.iter().filter(|(round, _)| self.is_calm(*round));
+        let calm: Vec<f64> = calm.map(|&(_, value)| value).collect();
+        if calm.len() >= FEWEST_CALM { calm } else { self.plain() }
     }
 }
 
@@ -61,6 +81,7 @@ pub fn figures(comparison: &Comparison, result: &AllocatorResult) -> Vec<Figure>
     let clock = &comparison.clock;
     let step = clock.step_ticks as f64 / clock.ticks_per_ns.max(f64::MIN_POSITIVE);
     let mut found = Vec::new();
+    let slow = slow_rounds(result);
     let mut operations: Vec<&str> =
         comparison.journal.operations.keys().map(String::as_str).collect();
     operations.push(ALL_OPERATIONS);
@@ -76,7 +97,8 @@ pub fn figures(comparison: &Comparison, result: &AllocatorResult) -> Vec<Figure>
                     .iter()
                     .map(|(round, histogram, mean)| (*round, value(histogram, *mean)))
                     .collect();
-                found.push(Figure { operation: operation.to_owned(), name, values, resolution });
+                let (operation, slow) = (operation.to_owned(), slow.clone());
+                found.push(Figure { operation, name, values, resolution, slow });
             };
         let ns = |ticks: u64| ticks as f64 / clock.ticks_per_ns;
         add("mean", 0.0, &|_, mean| mean);
@@ -112,12 +134,23 @@ fn counted(run: &Run, operation: &str) -> Option<Counted> {
     })
 }
 
+fn is_slow(interference: &[String]) -> bool {
+    interference.iter().any(|word| word == SLOW_PROCESSOR)
+}
+
+/// The rounds in which the run with the clock had a slow processor.
+fn slow_rounds(result: &AllocatorResult) -> Vec<u32> {
+    let slow = result.runs.iter().filter(|run| is_slow(&run.interference));
+    slow.map(|run| run.round).collect()
+}
+
 fn whole_runs(result: &AllocatorResult) -> Vec<Figure> {
-    let figure = |name, values: Vec<(u32, f64)>| Figure {
+    let figure = |name, values: Vec<(u32, f64)>, slow: Vec<u32>| Figure {
         operation: RUN.to_owned(),
         name,
         values,
         resolution: 0.0,
+        slow,
     };
     let of_runs = |value: &dyn Fn(&Run) -> f64| -> Vec<(u32, f64)> {
         result.runs.iter().map(|run| (run.round, value(run))).collect()
@@ -128,11 +161,14 @@ fn whole_runs(result: &AllocatorResult) -> Vec<Figure> {
         .map(|run| (run.round, run.elapsed_ns as f64 / run.operations.max(1) as f64))
         .collect();
     let mut found = vec![
-        figure("elapsed", of_runs(&|run| run.elapsed_ns as f64)),
-        figure("peak", of_runs(&|run| run.peak_rss_bytes as f64)),
+        figure("elapsed", of_runs(&|run| run.elapsed_ns as f64), slow_rounds(result)),
+        // The speed of the processor does not change it.
+        figure("peak", of_runs(&|run| run.peak_rss_bytes as f64), Vec::new()),
     ];
     if !throughput.is_empty() {
-        found.push(figure("throughput", throughput));
+        let slow = result.throughput.iter().filter(|run| is_slow(&run.interference));
+        let slow = slow.map(|run| run.round).collect();
+        found.push(figure("throughput", throughput, slow));
     }
     found
 }
@@ -152,7 +188,8 @@ pub fn frame_figures(result: &AllocatorResult) -> Vec<Figure> {
     let mut found = Vec::new();
     let mut add = |name, value: &dyn Fn(&hdrhistogram::Histogram<u64>) -> f64| {
         let values = frames.iter().map(|(round, frames)| (*round, value(frames))).collect();
-        found.push(Figure { operation: FRAME.to_owned(), name, values, resolution: 0.0 });
+        let (operation, slow) = (FRAME.to_owned(), slow_rounds(result));
+        found.push(Figure { operation, name, values, resolution: 0.0, slow });
     };
     add("mean", &hdrhistogram::Histogram::mean);
     for Percentile { label, fraction, .. } in PERCENTILES {

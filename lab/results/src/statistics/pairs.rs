@@ -1,7 +1,7 @@
 //! The interval of each figure, and the comparison of each pair of allocators in each figure.
 
 use super::confidence::{CONFIDENCE, confidence, interval_of, paired_ratio};
-use super::figures::{Figure, figures, frame_figures};
+use super::figures::{FEWEST_CALM, Figure, figures, frame_figures};
 use crate::{AllocatorResult, Comparison, Interval, Paired};
 
 /// Computes the intervals of each allocator and the pairs. In a pair, `a` comes before `b` in the
@@ -35,7 +35,7 @@ pub fn conclude(comparison: &mut Comparison, floor: &str) {
     for (result, figures) in comparison.allocators.iter_mut().zip(all) {
         for figure in figures {
             if let Some(interval) =
-                widened(interval_of(&figure.plain(), confidence), figure.resolution)
+                widened(interval_of(&figure.calm(), confidence), figure.resolution)
             {
                 let of_operation = result.intervals.entry(figure.operation).or_default();
                 of_operation.insert(figure.name.to_owned(), interval);
@@ -67,7 +67,7 @@ pub fn conclude_frames(comparison: &mut Comparison, floor: &str) {
     comparison.paired.extend(pairs);
     for (result, figures) in comparison.allocators.iter_mut().zip(all) {
         for figure in figures {
-            if let Some(interval) = interval_of(&figure.plain(), confidence) {
+            if let Some(interval) = interval_of(&figure.calm(), confidence) {
                 let of_operation = result.intervals.entry(figure.operation).or_default();
                 of_operation.insert(figure.name.to_owned(), interval);
             }
@@ -95,6 +95,19 @@ pub(super) struct Among {
     pub confidence: f64,
 }
 
+/// The values of the rounds that ran both with an undisturbed processor; of all rounds that ran
+/// both, if those are fewer than [`FEWEST_CALM`].
+fn common_rounds(a: &Figure, b: &Figure) -> Vec<(f64, f64)> {
+    let both = a.values.iter().filter_map(|&(round, value)| {
+        let &(_, other) = b.values.iter().find(|&&(other, _)| other == round)?;
+        Some((a.is_calm(round) && b.is_calm(round), (value, other)))
+    });
+    let both: Vec<(bool, (f64, f64))> = both.collect();
+    let calm = both.iter().filter(|(is_calm, _)| *is_calm).count();
+    let takes_all = calm < FEWEST_CALM;
+    both.into_iter().filter(|(is_calm, _)| takes_all || *is_calm).map(|(_, pair)| pair).collect()
+}
+
 /// The pair of two allocators in one figure; None if no round ran both.
 pub(super) fn paired(
     (name_a, name_b): (&str, &str),
@@ -102,14 +115,7 @@ pub(super) fn paired(
     b: &Figure,
     among: Among,
 ) -> Option<Paired> {
-    let both: Vec<(f64, f64)> = a
-        .values
-        .iter()
-        .filter_map(|&(round, value)| {
-            let other = b.values.iter().find(|&&(other, _)| other == round)?;
-            Some((value, other.1))
-        })
-        .collect();
+    let both = common_rounds(a, b);
     let (values_a, values_b): (Vec<f64>, Vec<f64>) = both.iter().copied().unzip();
     let error = ClockError::of(a, b);
     let ratio = error.apply(paired_ratio(&values_a, &values_b, among.confidence)?);
@@ -138,7 +144,7 @@ pub(super) struct ClockError(f64);
 
 impl ClockError {
     pub(super) fn of(a: &Figure, b: &Figure) -> ClockError {
-        let part = |figure: &Figure| match interval_of(&figure.plain(), CONFIDENCE) {
+        let part = |figure: &Figure| match interval_of(&figure.calm(), CONFIDENCE) {
             Some(typical) => 1.0 + figure.resolution / 2.0 / typical.value,
             None => 1.0,
         };
@@ -250,6 +256,39 @@ mod tests {
             "a difference of 20 ticks on a clock with steps of 26"
         );
         assert_eq!(pair(&coarse, "mean").lower, "a", "a mean over many calls has no steps");
+    }
+
+    #[test]
+    fn rounds_with_a_slow_processor_do_not_count_if_five_others_remain() {
+        // In the last round of one, and the first of two, a neighbour used the core.
+        let of = |rounds: usize| {
+            let (mut one, mut two) = (vec![200; rounds], vec![210; rounds]);
+            (one[rounds - 1], two[0]) = (340, 357);
+            let (mut one, mut two) = (result("one", &one), result("two", &two));
+            one.runs[rounds - 1].interference = vec![crate::SLOW_PROCESSOR.to_owned()];
+            two.runs[0].interference = vec![crate::SLOW_PROCESSOR.to_owned()];
+            comparison(1, vec![one, two])
+        };
+        let found = of(7);
+        let p50 = pair(&found, "p50");
+        assert_eq!((p50.rounds, p50.lower.as_str()), (5, "a"));
+        assert!(p50.ratio.low > 1.03 && p50.ratio.high < 1.07, "{p50:?}");
+        let own = found.allocators[0].intervals["malloc"]["p50"];
+        assert!((own.value - 200.0).abs() < 1.0, "{own:?}");
+        let found = of(6);
+        let p50 = pair(&found, "p50");
+        assert_eq!((p50.rounds, p50.lower.as_str()), (6, ""), "only four are left");
+    }
+
+    #[test]
+    fn slow_rounds_that_are_not_known_are_trimmed() {
+        let mut two = [210, 211, 209, 210, 212, 208, 210, 211, 209, 210];
+        let with = |two: &[u64]| comparison(1, vec![result("one", &[200; 10]), result("two", two)]);
+        (two[3], two[8]) = (357, 357);
+        let found = with(&two);
+        let p50 = pair(&found, "p50");
+        assert_eq!((p50.rounds, p50.lower.as_str()), (10, "a"));
+        assert!(p50.ratio.low > 1.03 && p50.ratio.high < 1.08, "{p50:?}");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! Considered are the median of each frequent operation, the p99.9 of the main operation, and the
 //! figure by which the page's advice is decided: the time in all calls, or that in a frame.
 
-use super::confidence::{confidence, interval_of};
+use super::confidence::{CONFIDENCE, confidence, interval_of};
 use super::figures::{Figure, figures, frame_figures};
 use crate::{ALL_OPERATIONS, AllocatorResult, Comparison, OPERATIONS, RUN};
 
@@ -70,14 +70,34 @@ pub fn imprecise(comparison: &Comparison, floor: &str) -> Vec<Option<Imprecision
 }
 
 /// The indices of the allocators that need more rounds: those with a figure that is not precise, or
-/// with too few runs to know.
+/// with too few runs to know, and the one that joins them (see [`joined`]).
 pub fn needing_rounds(comparison: &Comparison, floor: &str) -> Vec<usize> {
-    let imprecise = imprecise(comparison, floor);
-    let needs_more = |index: &usize| {
-        let result = &comparison.allocators[*index];
-        result.failure.is_none() && (result.runs.len() < FEWEST || imprecise[*index].is_some())
+    let watched = watched(comparison, floor);
+    let imprecise = judge(&watched, confidence(comparison));
+    let needs_more = comparison.allocators.iter().zip(&imprecise).map(|(result, imprecise)| {
+        result.failure.is_none() && (result.runs.len() < FEWEST || imprecise.is_some())
+    });
+    let members = joined(&watched, needs_more.collect());
+    (0..members.len()).filter(|index| members[*index]).collect()
+}
+
+/// If only one allocator besides the floor needs a round, the lowest of the others joins it: a round
+/// of one allocator has no ratio.
+pub(super) fn joined(all: &[Watched], mut needs: Vec<bool>) -> Vec<bool> {
+    let contenders = || (0..all.len()).filter(|index| !all[*index].leading.is_empty());
+    let mut needing = contenders().filter(|index| needs[*index]);
+    let (Some(one), None) = (needing.next(), needing.next()) else { return needs };
+    // The figure of the advice, which is the last one, unless it is zero.
+    let typical = |index: usize| {
+        let mut figures = all[index].leading.iter().rev();
+        figures.find_map(|figure| Some(interval_of(&figure.calm(), CONFIDENCE)?.value))
     };
-    (0..comparison.allocators.len()).filter(needs_more).collect()
+    let others = contenders().filter(|index| *index != one);
+    let others = others.filter_map(|index| Some((index, typical(index)?)));
+    if let Some((lowest, _)) = others.min_by(|a, b| a.1.total_cmp(&b.1)) {
+        needs[lowest] = true;
+    }
+    needs
 }
 
 fn watched(comparison: &Comparison, floor: &str) -> Vec<Watched> {
@@ -121,7 +141,7 @@ fn of_advice(comparison: &Comparison, result: &AllocatorResult) -> Option<Figure
 /// See [`imprecise`]. The clock's steps are left out: they are the same in every comparison.
 pub(super) fn judge(all: &[Watched], confidence: f64) -> Vec<Option<Imprecision>> {
     let interval = |figure: &Figure| {
-        let values = figure.plain();
+        let values = figure.calm();
         (values.len() >= FEWEST).then(|| interval_of(&values, confidence)).flatten()
     };
     let lowest = |figure: &Figure| {
@@ -234,7 +254,7 @@ mod tests {
         let found = imprecise(&comparison, "null");
         let names: Vec<_> = found.iter().map(|one| one.as_ref().map(|one| one.figure)).collect();
         assert_eq!(names, [None, Some("p99.9"), None, None]);
-        assert_eq!(needing_rounds(&comparison, "null"), [1]);
+        assert_eq!(needing_rounds(&comparison, "null"), [0, 1], "the lowest joins a single one");
     }
 
     /// Runs with steady calls, whose frames take these times.
