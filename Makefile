@@ -111,8 +111,7 @@ bench-bias: ## measure calls of known cost; fails if one differs by more than 3 
 bench-blind: ## compare a library with itself, and with itself 3 % slower; COMPARISONS=100 JOURNAL=FILE
 	@scripts/setup.sh build
 	@scripts/build.sh
-	@bench/blind/run.py --comparisons $(or $(COMPARISONS),100) \
-		$(or $(JOURNAL),samples/minetest-slice.journal.parquet)
+	@bench/blind/run.py --comparisons $(or $(COMPARISONS),100) $(JOURNAL)
 
 mutants: ## put small faults into the allocator, one at a time, and show which ones the tests detect
 	@scripts/setup.sh build test
