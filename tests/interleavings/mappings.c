@@ -22,7 +22,7 @@ static void put(unsigned first, unsigned units) {
     mapping_cache_put((struct mapping){base + first * UNIT, units * UNIT});
 }
 static void take(unsigned units) {
-    struct mapping mapping = mapping_cache_take(units * UNIT, 1);
+    struct mapping mapping = mapping_cache_take(units * UNIT, 1, false);
     if (mapping.start == NULL) return;
     EXPLORE_CHECK(mapping.bytes == units * UNIT);
     hold(mapping);

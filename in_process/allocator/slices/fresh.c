@@ -75,15 +75,6 @@ static void place_clear(unsigned index, uintptr_t start) {
     if (atomic_get(&probe) == start) atomic_set(&probe, 0);
 }
 
-void fresh_end(const char* start) {
-    if (atomic_get(&places_used) == 0) return;
-    // A probe that nobody has judged: the next block is one again.
-    if (atomic_get(&probe) == (uintptr_t)start) atomic_set(&probe_draws, FRESH_PROBE_DRAWS);
-    for (unsigned i = 0; i < FRESH_PLACES; i++) {
-        if (atomic_get(&places[i].start) == (uintptr_t)start) place_clear(i, (uintptr_t)start);
-    }
-}
-
 static bool page_is_resident(const char* address) {
     unsigned char resident = 0;
     size_t unit = os_page_bytes();
@@ -105,16 +96,40 @@ static bool all_resident(char* start, size_t bytes) {
     return true;
 }
 
-static enum finding look(char* start, size_t bytes) {
+static unsigned resident_behind(const char* start, size_t bytes) {
     unsigned behind = 0;
     for (unsigned i = 1; i <= FRESH_SAMPLES; i++)
         behind += page_is_resident(start + bytes / (FRESH_SAMPLES + 1) * i);
+    return behind;
+}
+
+static enum finding look(char* start, size_t bytes) {
+    unsigned behind = resident_behind(start, bytes);
     size_t front = bytes / 64 < FRESH_FRONT ? FRESH_FRONT : bytes / 64;
     // The last page of the front first: while it is not touched, one call answers.
     bool filled = page_is_resident(start + front - 1) &&
                   all_resident(start, round_down(front, os_page_bytes()));
     if (filled) return FOUND_FILLED; // wholly, if `behind` are resident too
     return behind > 1 ? FOUND_SCATTERED : FOUND_NOTHING;
+}
+
+// The block ends before the keeper has judged it: this thread looks. A block that is filled to its
+// end proves as much as FRESH_STREAK blocks of which only the front was seen.
+static void look_at_end(unsigned index, const char* start) {
+    size_t bytes = atomic_get(&places[index].bytes);
+    if (bytes == 0 || atomic_get(&streak) >= FRESH_STREAK) return;
+    if (resident_behind(start, bytes) == FRESH_SAMPLES) atomic_set(&streak, FRESH_STREAK);
+}
+
+void fresh_end(const char* start) {
+    if (atomic_get(&places_used) == 0) return;
+    // A probe that nobody has judged: the next block is one again.
+    if (atomic_get(&probe) == (uintptr_t)start) atomic_set(&probe_draws, FRESH_PROBE_DRAWS);
+    for (unsigned i = 0; i < FRESH_PLACES; i++) {
+        if (atomic_get(&places[i].start) != (uintptr_t)start) continue;
+        look_at_end(i, start);
+        place_clear(i, (uintptr_t)start);
+    }
 }
 
 static void place_look(unsigned index, uint64_t now_ms) {

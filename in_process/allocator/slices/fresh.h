@@ -10,9 +10,10 @@
 //   |=======================|........:........:........:........:........:........:.....|
 //     all touched                    looked at: FRESH_SAMPLES pages
 //
-// After FRESH_STREAK such blocks in succession, the next blocks get huge pages immediately. The
-// keeper examines these blocks too. If the program touches only scattered parts of one, or does not
-// fill its front within FRESH_LOOK_MS, the count begins again at 0.
+// After FRESH_STREAK such blocks in succession, or one that was filled to its end when the program
+// freed it, the next blocks get huge pages immediately. The keeper examines these blocks too. If
+// the program touches only scattered parts of one, or does not fill its front within FRESH_LOOK_MS,
+// the count begins again at 0.
 //
 // The first touch of a block below FRESH_PROVEN_BYTES can make all of it resident if it has huge
 // pages, so that nothing can be learnt from it. Of these blocks, every FRESH_PROBE_DRAWS-th is a
@@ -20,9 +21,11 @@
 // huge pages. A program that stops filling its blocks has huge pages in at most FRESH_PROBE_DRAWS
 // of them. A block on slices is looked at to begin with, but gets no huge pages.
 //
-// Bounds: an allocation looks at FRESH_PLACES words. The keeper makes at most FRESH_SAMPLES + 2
-// system calls for each place in a tick. It may look at a range that has been unmapped, or mapped
-// by other code, meanwhile: all it does is to ask for residence, and to request huge pages.
+// Bounds: an allocation looks at FRESH_PLACES words. So does a free of FRESH_BYTES_MIN or more, and
+// while no huge pages are expected it makes at most FRESH_SAMPLES system calls. The keeper makes at
+// most FRESH_SAMPLES + 2 for each place in a tick. It may look at a range that has been unmapped,
+// or mapped by other code, meanwhile: all it does is to ask for residence, and to request huge
+// pages.
 #ifndef KEEL_ALLOCATOR_SLICES_FRESH_H
 #define KEEL_ALLOCATOR_SLICES_FRESH_H
 

@@ -63,7 +63,7 @@ void* jumbo_allocate(size_t bytes, size_t alignment, bool* zero) {
     bool fresh = is_better_fresh(bytes);
     enum fresh_memory memory;
     struct mapping mapping = {NULL, 0};
-    if (!fresh) mapping = mapping_cache_take(bytes, alignment);
+    if (!fresh) mapping = mapping_cache_take(bytes, alignment, fresh_is_expected(bytes));
     *zero = mapping.start == NULL;
     if (mapping.start == NULL) mapping = map_described(bytes, alignment, &memory);
     char* start = mapping.start;

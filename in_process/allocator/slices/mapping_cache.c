@@ -155,18 +155,23 @@ static struct mapping cut_head(struct mapping mapping, size_t alignment) {
     return mapping;
 }
 
-static struct mapping grow_to(struct mapping mapping, size_t bytes) {
-    char* start = os_remap_anywhere(mapping.start, mapping.bytes, bytes);
+// By whole huge pages: their rest goes to the cache.
+static struct mapping grow_to(struct mapping mapping, size_t bytes, bool huge) {
+    size_t whole = huge ? round_up(bytes, HUGE_SLICES * SLICE_BYTES) : bytes;
+    char* start = os_remap_anywhere(mapping.start, mapping.bytes, whole);
     if (start == NULL) {
         put_or_unmap(mapping, os_clock_ms());
         return mapping_none;
     }
-    if (window_for(start) != NULL) return (struct mapping){start, bytes};
-    os_unmap(start, bytes);
-    return mapping_none;
+    if (window_for(start) == NULL) {
+        os_unmap(start, whole);
+        return mapping_none;
+    }
+    if (huge) os_prefer_huge_pages(start, whole);
+    return mapping_cache_cut((struct mapping){start, whole}, bytes);
 }
 
-struct mapping mapping_cache_take(size_t bytes, size_t alignment) {
+struct mapping mapping_cache_take(size_t bytes, size_t alignment, bool huge) {
     struct mapping mapping = take_for(bytes, alignment);
     if (mapping.start == NULL) return mapping;
     if (usable_bytes(mapping, alignment) >= bytes) {
@@ -174,7 +179,7 @@ struct mapping mapping_cache_take(size_t bytes, size_t alignment) {
         if (window_for(aligned) != NULL)
             return mapping_cache_cut(cut_head(mapping, alignment), bytes);
     } else if (alignment <= os_page_bytes()) {
-        return grow_to(mapping, bytes);
+        return grow_to(mapping, bytes, huge);
     }
     put_or_unmap(mapping, os_clock_ms());
     return mapping_none;

@@ -30,8 +30,8 @@ struct mapping {
 
 // A mapping of at least `bytes`, a multiple of the system's page size, at a multiple of
 // `alignment`, a power of two. It may hold old content and be larger by less than MAPPING_CUT_MIN.
-// NULL: none fits.
-struct mapping mapping_cache_take(size_t bytes, size_t alignment);
+// `huge`: if it must grow, then by huge pages. NULL: none fits.
+struct mapping mapping_cache_take(size_t bytes, size_t alignment, bool huge);
 
 // Keeps the part of the mapping beyond `bytes`, if it is not too small. Returns the other part.
 struct mapping mapping_cache_cut(struct mapping mapping, size_t bytes);

@@ -63,6 +63,35 @@ static void learn_filling(void) {
     mapping_cache_clear();
 }
 
+// A block that nobody has looked at before its end is looked at then.
+static void test_one_filled_block_is_enough(void) {
+    fresh_forget();
+    mapping_cache_clear();
+    char* block = kl_malloc(8 * MIB);
+    memset(block, 1, 4 * MIB);
+    kl_free(block);
+    CHECK(!fresh_is_expected(8 * MIB));
+    mapping_cache_clear();
+    kl_free(filled(8 * MIB));
+    CHECK(fresh_is_expected(8 * MIB));
+    mapping_cache_clear();
+}
+
+// A cached mapping grows by huge pages.
+static void test_mapping_grows_by_huge_pages(void) {
+    fresh_forget();
+    char* first = filled(16 * MIB); // by small pages
+    fresh_end(first);               // so that the keeper does not request huge pages for it
+    learn_filling();
+    kl_free(first);
+    long before = faults();
+    char* block = filled(17 * MIB);
+    CHECK(mapping_cache_bytes() == MIB); // the rest of a huge page
+    CHECK(faults() - before < 100);      // the new 1 MiB has 256 small pages
+    kl_free(block);
+    mapping_cache_clear();
+}
+
 // A freed mapping that is too small for the next block would have to grow by small pages.
 static void test_small_mapping_stays(void) {
     learn_filling();
@@ -175,6 +204,8 @@ int main(void) {
     test_smallest_fits();
     test_full_group_keeps_no_mapping();
     test_lost_part_is_not_used();
+    test_one_filled_block_is_enough();
+    test_mapping_grows_by_huge_pages();
     test_small_mapping_stays();
     test_large_mapping_grows();
     check_work_bounds();
