@@ -243,7 +243,6 @@ static bool may_have_huge(void) {
 static bool admits_unit(void) {
     size_t live = run_live_slices();
     if (live < RESERVE_HUGE_FROM || !may_have_huge()) return false;
-    if (space_is_scarce()) return false; // a large block cannot use units that are closed
     return run_dirty_slices() <= live / 8 + HUGE_SLICES && reserve_cap_admits(HUGE_SLICES);
 }
 
@@ -255,7 +254,8 @@ static bool populate_if_behind(unsigned slices) {
     uint64_t most = atomic_get(&units_begun) == 0 ? MISSED_SLICES_MAX : MISSED_BESIDE_MAX;
     // Of several threads, the one that reaches the bound populates.
     if (before >= most || before + slices < most) return false;
-    bool populated = reserve_populate_huge() > 0;
+    // In a limited address space a large block cannot use units that are closed.
+    bool populated = !window_space_is_limited() && reserve_populate_huge() > 0;
     count_event(EVENT_UNITS, populated);
     return populated;
 }

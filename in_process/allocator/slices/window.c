@@ -149,12 +149,21 @@ void window_fix_space_limit(void) {
     atomic_set(&limit_is_fixed, 1);
 }
 
-// The program may change the limit at any time.
+// The program may change the limit at any time. UINT64_MAX: there is none. 0: it was never read.
+static uint64_t limit_now(void) {
+    if (atomic_get(&limit_is_fixed) == 0) atomic_set(&space_limit, os_address_space_limit());
+    return atomic_get(&space_limit);
+}
+
+bool window_space_is_limited(void) {
+    uint64_t limit = limit_now();
+    return limit != 0 && limit != UINT64_MAX;
+}
+
 static void scarcity_note(unsigned superblocks) {
     uint64_t before = atomic_add(&superblocks_mapped, superblocks);
-    if (atomic_get(&limit_is_fixed) == 0) atomic_set(&space_limit, os_address_space_limit());
     uint64_t mapped = (before + superblocks) * SUPERBLOCK_BYTES;
-    uint64_t limit = atomic_get(&space_limit); // 0: never read
+    uint64_t limit = limit_now();
     bool scarce = limit != 0 && mapped > limit / SCARCE_DIVISOR;
     if (scarce != space_is_scarce()) atomic_set(&window_space_is_scarce, scarce);
 }

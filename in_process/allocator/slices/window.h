@@ -151,6 +151,9 @@ struct window* window_find(const void* address);
 // True if Keel gives out slices at this address, or has given it out.
 bool window_owns(const void* address);
 
+// True if the process has a limit on its address space. Reads it: one system call.
+bool window_space_is_limited(void);
+
 // True if the process has a limit on its address space, and Keel has mapped more than 1/256 of it:
 // address space should be used tightly. It changes when address space is mapped.
 extern atomic_state window_space_is_scarce;
