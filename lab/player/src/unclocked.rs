@@ -70,8 +70,8 @@ unsafe fn perform_as<C: Clock, const TOUCH: u8>(part: Part<'_>) {
     measure_speed::<C>(state);
 }
 
-/// Measures the duration of an empty pair of clock readings and of a loop (speed.rs), which show the
-/// processor's speed. They are measured outside of the part, so they cost nothing there.
+/// Measures the duration of an empty pair of clock readings and of a loop (speed.rs), which show
+/// the processor's speed. They are measured outside of the part, so they cost nothing there.
 #[cold]
 fn measure_speed<C: Clock>(state: &ThreadState) {
     let pair = || {

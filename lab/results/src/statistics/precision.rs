@@ -81,8 +81,8 @@ pub fn needing_rounds(comparison: &Comparison, floor: &str) -> Vec<usize> {
     (0..members.len()).filter(|index| members[*index]).collect()
 }
 
-/// If only one allocator besides the floor needs a round, the lowest of the others joins it: a round
-/// of one allocator has no ratio.
+/// If only one allocator besides the floor needs a round, the lowest of the others joins it: a
+/// round of one allocator has no ratio.
 pub(super) fn joined(all: &[Watched], mut needs: Vec<bool>) -> Vec<bool> {
     let contenders = || (0..all.len()).filter(|index| !all[*index].leading.is_empty());
     let mut needing = contenders().filter(|index| needs[*index]);
