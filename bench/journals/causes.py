@@ -124,11 +124,15 @@ def label(allocator):
 
 
 def frequent_causes(journals, among=None):
-    """The causes of at least a thousandth of the slow calls of some allocator."""
+    """The causes of at least a thousandth of the slow calls of some allocator, or of their time: a
+    few calls that slept can take most of it."""
 
     def is_frequent(allocator, cause):
-        whole = sum(journals.cell(allocator, one, among).calls for one in CAUSES)
-        return journals.cell(allocator, cause, among).calls >= max(1, whole / 1000)
+        cells = {one: journals.cell(allocator, one, among) for one in CAUSES}
+        own = cells[cause]
+        calls = sum(cell.calls for cell in cells.values())
+        time = sum(cell.ns for cell in cells.values())
+        return own.calls >= max(1, calls / 1000) or own.ns >= max(1, time / 1000)
 
     names = journals.allocators
     return [cause for cause in CAUSES if any(is_frequent(name, cause) for name in names)]
