@@ -68,6 +68,7 @@ bool reserve_cap_admits(size_t slices) {
     (void)slices;
     return true;
 }
+void reserve_forget(void) {}
 void reserve_set_huge(bool available) {
     (void)available;
 }

@@ -7,6 +7,7 @@
 #include "allocator/slices/reserve.h"
 #include "base/checked.h"
 #include "base/counters.h"
+#include "os/thread.h"
 #include <string.h>
 
 void alloc_quantum(void) {
@@ -69,9 +70,19 @@ static struct block* page_give(struct heap* heap, unsigned size_class, struct pa
     return list;
 }
 
+// The keeper may be populating the last free memory. A unit takes 0.1 to 0.8 ms.
+#define MAINTENANCE_WAITS 200u
+#define MAINTENANCE_WAIT_US 50u
+static void wait_for_maintenance(void) {
+    static atomic_state never;
+    for (unsigned waits = 0; waits < MAINTENANCE_WAITS && reserve_is_maintained(); waits++)
+        os_wait(&never, 0, MAINTENANCE_WAIT_US);
+}
+
 // Called when there is no memory. Reclaims from all heaps, or only from this heap if it cannot use
 // other memory.
 static void make_room(struct heap* heap) {
+    if (!heap_is_realtime(heap)) wait_for_maintenance();
     if (KEEL_SECURE) large_quarantine_end();
     if (heap->arena != NULL || heap->limit_bytes != 0)
         reclaim_heap(heap);

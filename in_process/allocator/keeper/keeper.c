@@ -547,5 +547,6 @@ void keeper_forget(void) {
     atomic_set(&ended_ms, 0);
     os_confined_forget();
     fresh_forget();
+    reserve_forget();
     reserve_set_keeper(false);
 }

@@ -33,6 +33,7 @@ static atomic_bits cap;           // 0: none
 static atomic_state huge;         // enum huge: whether units of 2 MiB are huge pages
 static atomic_bits missed;        // slices, since the last unit was populated
 static atomic_signed units_begun; // units that are being populated
+static atomic_signed maintained;  // runs that are being populated or discarded
 static atomic_bits begun_warm;    // slices of pages that reserve_affords_warm admitted
 
 void reserve_set_keeper(bool by_keeper) {
@@ -141,7 +142,7 @@ void reserve_surplus_done(size_t slices) {
 }
 
 // Adds the number of calls to the system to *calls.
-static size_t discard(unsigned slices_max, unsigned* calls) {
+static size_t discard_run(unsigned slices_max, unsigned* calls) {
     struct free_run run = run_take_dirty(slices_max);
     if (run.slices == 0) return 0;
     bool splits = run_splits_unit(run);
@@ -154,6 +155,21 @@ static size_t discard(unsigned slices_max, unsigned* calls) {
     run_return(run, RUN_DISCARDED);
     count_event(EVENT_PURGED_SLICES, run.slices);
     return run.slices;
+}
+
+static size_t discard(unsigned slices_max, unsigned* calls) {
+    (void)atomic_add(&maintained, 1);
+    size_t done = discard_run(slices_max, calls);
+    (void)atomic_sub_release(&maintained, 1);
+    return done;
+}
+
+bool reserve_is_maintained(void) {
+    return atomic_get_acquire(&maintained) > 0;
+}
+void reserve_forget(void) {
+    atomic_set(&maintained, 0);
+    atomic_set(&units_begun, 0);
 }
 
 size_t reserve_discard(unsigned slices_max) {
@@ -204,19 +220,26 @@ static size_t populate(struct free_run run, bool as_unit) {
 }
 
 size_t reserve_populate(unsigned slices_max) {
+    (void)atomic_add(&maintained, 1);
     struct free_run run = run_take_cold(slices_max);
     if (run.slices == 0 && window_grow(1)) run = run_take_cold(slices_max);
-    return populate(run, false);
+    size_t done = populate(run, false);
+    (void)atomic_sub_release(&maintained, 1);
+    return done;
 }
 
 size_t reserve_populate_huge(void) {
+    size_t done = 0;
+    (void)atomic_add(&maintained, 1);
     struct free_run run = run_take_closed();
-    if (run.slices == 0) return 0;
-    (void)atomic_add(&units_begun, 1);
-    huge_unit_prefer(run);
-    size_t done = populate(run, true);
-    (void)atomic_sub(&units_begun, 1);
-    atomic_set(&missed, 0); // only now, so that no second thread populates meanwhile
+    if (run.slices != 0) {
+        (void)atomic_add(&units_begun, 1);
+        huge_unit_prefer(run);
+        done = populate(run, true);
+        (void)atomic_sub(&units_begun, 1);
+        atomic_set(&missed, 0); // only now, so that no second thread populates meanwhile
+    }
+    (void)atomic_sub_release(&maintained, 1);
     return done;
 }
 

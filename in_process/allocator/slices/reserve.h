@@ -107,6 +107,12 @@ void reserve_begun_warm(unsigned slices);
 // The system gives huge pages to those who ask. Before this call, the first unit shows it.
 void reserve_set_huge(bool available);
 
+// True while a thread populates or discards slices, which no other thread can take meanwhile.
+bool reserve_is_maintained(void);
+
+// In the child of a fork, which has only the forking thread.
+void reserve_forget(void);
+
 // Discards all free slices. Unbounded; for explicit requests.
 void reserve_discard_all(void);
 

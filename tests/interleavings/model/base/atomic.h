@@ -37,6 +37,7 @@ typedef uint8_t atomic_small;
 #define atomic_swap(p, v) VERB_UPDATE_(p, v, UPDATE_SWAP, ACQUIRE_RELEASE, "swap")
 #define atomic_add(p, v) VERB_UPDATE_(p, v, UPDATE_ADD, RELAXED, "add")
 #define atomic_sub(p, v) VERB_UPDATE_(p, -(uint64_t)(v), UPDATE_ADD, RELAXED, "sub")
+#define atomic_sub_release(p, v) VERB_UPDATE_(p, -(uint64_t)(v), UPDATE_ADD, RELEASE, "sub_release")
 #define atomic_or_ordered(p, v) VERB_UPDATE_(p, v, UPDATE_OR, ORDERED, "or_ordered")
 #define atomic_and_ordered(p, v) VERB_UPDATE_(p, v, UPDATE_AND, ORDERED, "and_ordered")
 
