@@ -48,7 +48,7 @@ fn stacks_of_python_are_in_tables_exports_and_on_the_page() {
     assert_eq!(site(&measured, "load")["stack"][2]["function"], "load_level");
     for input in ["level.journal.parquet", "results"] {
         for form in ["collapsed", "speedscope", "firefox"] {
-            let text = keel(&["export", input, "--to", form]);
+            let text = keel(&["export", input, "--to", form, "--weight", "calls"]);
             assert!(text.contains("load_level"), "{form} of {input}");
         }
     }

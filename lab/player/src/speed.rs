@@ -16,6 +16,7 @@ const LOOPS: u32 = 8;
 
 /// The present duration of the loop, ticks; 0 if it is unknown for this processor.
 #[cold]
+#[inline(never)] // the count of instructions an operation leaves it out
 pub fn loop_ticks<C: Clock>() -> u64 {
     let one = || {
         let begin = C::begin();

@@ -127,6 +127,7 @@ fn counted(threads: u32) -> f64 {
     let folder = tempfile::tempdir().unwrap();
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--toggle-collect=keel_test_counted"])
+        .arg("--toggle-collect=*loop_ticks*") // not while the processor's speed is measured
         .arg(format!("--callgrind-out-file={}", folder.path().join("out").display()))
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", NAME, "--test-threads=1"])
