@@ -45,7 +45,7 @@ impl Figure {
     }
 
     /// The values from which the interval is computed: those of the rounds with an undisturbed
-    /// processor, or all if those are fewer than [`FEWEST_CALM`]. The choice depends on the state
+    /// processor, or all if those are fewer than `FEWEST_CALM`. The choice depends on the state
     /// of the machine, never on the values.
     pub fn calm(&self) -> Vec<f64> {
         let calm = self.values.iter().filter(|(round, _)| self.is_calm(*round));

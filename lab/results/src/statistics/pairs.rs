@@ -96,7 +96,7 @@ pub(super) struct Among {
 }
 
 /// The values of the rounds that ran both with an undisturbed processor; of all rounds that ran
-/// both, if those are fewer than [`FEWEST_CALM`].
+/// both, if those are fewer than `FEWEST_CALM`.
 fn common_rounds(a: &Figure, b: &Figure) -> Vec<(f64, f64)> {
     let both = a.values.iter().filter_map(|&(round, value)| {
         let &(_, other) = b.values.iter().find(|&&(other, _)| other == round)?;

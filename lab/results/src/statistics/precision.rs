@@ -70,7 +70,7 @@ pub fn imprecise(comparison: &Comparison, floor: &str) -> Vec<Option<Imprecision
 }
 
 /// The indices of the allocators that need more rounds: those with a figure that is not precise, or
-/// with too few runs to know, and the one that joins them (see [`joined`]).
+/// with too few runs to know, and the one that joins them (see `joined`).
 pub fn needing_rounds(comparison: &Comparison, floor: &str) -> Vec<usize> {
     let watched = watched(comparison, floor);
     let imprecise = judge(&watched, confidence(comparison));
