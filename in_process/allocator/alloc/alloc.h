@@ -118,8 +118,8 @@ KEEL_INLINE void* alloc_hit(size_t size) {
 #define REFILL_WEIGHT_MAX 16u
 #define MAINTENANCE_WEIGHT (8 * REFILL_WEIGHT_MAX)
 // While work is left, maintenance is due at this smaller sum of weights. Work is left if more
-// remote frees wait after a drain. Without a keeper, it is also left if there is unused memory to
-// return, or a heap on the watch list (heap/watch.h).
+// remote frees wait after a drain. If no keeper runs, work is also left while there is unused
+// memory to return, or a heap on the watch list (heap/watch.h).
 #define MAINTENANCE_WEIGHT_BEHIND (2 * REFILL_WEIGHT_MAX)
 // If maintenance finds nothing to do, the required sum doubles, up to this value.
 #define MAINTENANCE_WEIGHT_IDLE (128 * REFILL_WEIGHT_MAX)

@@ -1,4 +1,4 @@
-/* Keel: a memory allocator. Its slow paths do a limited amount of work.
+/* Keel: a memory allocator. Most of its slow paths do a limited amount of work.
  *
  * There are two ways to use it:
  *
@@ -147,7 +147,7 @@ KEEL_API int kl_posix_memalign(void** block, size_t alignment, size_t size) KEEL
 KEEL_API size_t kl_usable_size(const void* block) KEEL_NOEXCEPT;
 
 /* Returns the usable size of a block from kl_malloc(size), without allocating one. For sizes above
- * 64 KiB, the block may have more. */
+ * 64 KiB, the result is a minimum: the usable size of the block can be larger. */
 KEEL_API size_t kl_good_size(size_t size) KEEL_NOEXCEPT;
 
 /* Returns true if the address is in a block of Keel. For blocks of at most 64 KiB, the block may be
@@ -332,8 +332,8 @@ KEEL_API size_t kl_check_all(void) KEEL_NOEXCEPT;
  * KEEL_KEEPER determines when:
  *
  *   - auto (default): when Keel uses 3 MiB more than at the start of the process. Or earlier, if
- *     two threads have allocated, and one of them has made some thousand small allocations (more
- *     exactly: its heap has filled its lists of free blocks 32 times).
+ *     two threads have allocated, and 32 allocations of one of them have found an empty list of
+ *     free blocks. (For small blocks, this usually takes several hundred allocations or more.)
  *   - on: like auto, but at 2 MiB more. In addition, a process with one thread gets an ordinary
  *     thread as its keeper if it cannot have a confined thread (see below).
  *   - off: never. Then this function returns false.
