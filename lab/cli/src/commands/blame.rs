@@ -73,8 +73,8 @@ pub struct Arguments {
     /// Show which call sites keep memory resident at this moment. The command replays the journal
     /// on the allocators of -a. A resident system page can have bytes that are not live. The
     /// command divides them equally among the live blocks in the page. If the page has no live
-    /// block, the command divides the whole page among the live blocks in the 64 KiB around it. A
-    /// call site is responsible for the parts of its blocks
+    /// block, the command divides the whole page among the live blocks in the 64 KiB around it. The
+    /// value of a call site is the sum of the shares that its blocks receive
     #[arg(long, value_name = "MOMENT", conflicts_with = "sort")]
     pinned: Option<When>,
     /// With --pinned: also add the values to this result folder, so that the page of `keel report`

@@ -36,7 +36,7 @@ use tempfile::TempDir;
 /// compare plan`.
 ///
 /// The exit code is 2 if an allocator is unknown or cannot be used, 130 after Ctrl-C, and 1 if no
-/// allocator gave a result.
+/// allocator gave a result. With --verify it is also 1 if any allocator failed.
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = "Examples:\n  keel compare game.journal.parquet\n  \
@@ -196,7 +196,7 @@ fn clock(text: &str) -> Result<ClockChoice, String> {
 }
 
 /// Runs the subcommand. Exit code 2 for an allocator that cannot be used, 130 if stopped, 1 if no
-/// allocator gave a result.
+/// allocator gave a result, or if one failed and the contents are verified.
 pub fn run(arguments: Arguments) -> Result<ExitCode> {
     if let Some(part) = arguments.part {
         return rounds::run(part);

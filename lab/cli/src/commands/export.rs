@@ -17,8 +17,9 @@ use std::sync::LazyLock;
 /// Write a journal, or the results of a comparison, in a format of another tool
 ///
 /// From a result folder, the command writes a table, histograms or a trace of the measured calls.
-/// From a journal, it writes a text trace, which `keel import` can read. From both it can write
-/// call stacks. If the format cannot express some values, a message on stderr states how many.
+/// From a journal, it writes a text trace, which `keel import` can read, or a trace of the live
+/// memory, frames and marks for a viewer. From both it can write call stacks. If the format cannot
+/// express some values, a message on stderr states how many.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
                   keel export game.journal.parquet --to mtrace -o game.mtrace\n  \

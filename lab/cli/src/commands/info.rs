@@ -29,10 +29,10 @@ pub struct Arguments {
     /// Check every rule of the journal format, and print the first row that breaks one
     #[arg(long)]
     verify: bool,
-    /// Show the N modules and the N call sites with the most operations [default: 10]. A module is
-    /// a library or the program itself. A call site is a line that calls the allocator. Call sites
-    /// need a journal that was recorded with --stacks, and the object files of the program on this
-    /// machine
+    /// Also show the N modules with the most operations, and the N call sites with the most
+    /// allocated blocks (without N: 10). A module is a library or the program itself. A call site
+    /// is a line that calls the allocator. Call sites need a journal that was recorded with
+    /// --stacks, and the object files of the program on this machine
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "10")]
     top: Option<usize>,
 }

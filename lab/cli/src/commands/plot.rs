@@ -91,7 +91,8 @@ enum Hues {
     Size,
     /// The cause of the latency, for example a page fault
     Cause,
-    /// The thread that made most calls in this place of the chart
+    /// The thread that made more than half of the calls in this place of the chart. If no thread
+    /// did, the colour has no meaning
     Thread,
 }
 

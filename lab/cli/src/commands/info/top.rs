@@ -1,4 +1,4 @@
-//! The modules and call sites with the most operations.
+//! The modules with the most operations, and the call sites with the most blocks.
 
 use crate::format;
 use anyhow::Result;
@@ -23,7 +23,7 @@ pub struct Place {
     pub kept_bytes: u64,
 }
 
-/// The places with the most operations.
+/// The modules and the call sites that are shown.
 #[derive(Debug, Serialize)]
 pub struct Top {
     /// Most operations first.
