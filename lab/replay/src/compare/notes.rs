@@ -12,24 +12,24 @@ fn of_eviction(comparison: &Comparison) -> Option<String> {
     let runs = comparison.allocators.iter().flat_map(|result| &result.runs);
     let most = runs.map(|run| run.evicted_bytes).max().filter(|_| wanted > 0)?;
     let calls: u64 = comparison.journal.operations.values().sum();
-    let share = 100.0 * most as f64 / (wanted as f64 * calls.max(1) as f64);
     if comparison.settings.evict_recorded {
         return Some(format!(
             "Between two calls, each thread read up to {} of other memory, to evict as much data \
              from the caches as the recorded program did in pauses of the same length. The thread \
-             stopped reading when its next call was due. In a run, the threads read {} in total. \
-             This time is not part of the latencies.",
+             stopped reading when its next call was due. In the run that read most, the threads \
+             read {} in total. This time is not part of the latencies.",
             keel_results::text::bytes(wanted as f64),
             keel_results::text::bytes(most as f64),
         ));
     }
     Some(format!(
         "Between two calls, each thread read up to {} of other memory, to evict data from the \
-         caches. The thread stopped reading when its next call was due. In a run, the threads \
-         read {} in total, {share:.0} % of the possible amount. This time is not part of the \
-         latencies.",
+         caches. The thread stopped reading when its next call was due. In the run that read most, \
+         the threads read {} in total. Without these stops, they would have read {}. This time is \
+         not part of the latencies.",
         keel_results::text::bytes(wanted as f64),
         keel_results::text::bytes(most as f64),
+        keel_results::text::bytes(wanted as f64 * calls as f64),
     ))
 }
 
@@ -241,9 +241,11 @@ fn notes_on_interference(comparison: &Comparison, notes: &mut Vec<String>) {
             all => format!("{kept} of the {}", runs_text(all)),
         };
         notes.push(format!(
-            "The machine disturbed {disturbed}. The results include the disturbed runs. Causes: \
-             {}. These numbers include the runs of the null allocator, and the runs without timing \
-             of single calls. The command keel doctor suggests how to avoid such disturbance.",
+            "The machine disturbed {disturbed}. The medians include the disturbed runs. The \
+             intervals and the ratios leave out runs with a slow processor if at least five others \
+             remain. Causes: {}. These numbers include the runs of the null allocator, and the \
+             runs without timing of single calls. The command keel doctor suggests how to avoid \
+             such disturbance.",
             found.join("; ")
         ));
     }
@@ -255,7 +257,8 @@ const INTERFERENCE: [(&str, &str, &str); 3] = [
     (
         keel_results::SLOW_PROCESSOR,
         "the processor was slower",
-        " (reading the clock took over 1.5 % longer than in the fastest run, or a short loop 6 %)",
+        " (compared with the fastest run, reading the clock took over 1.5 % longer, or a short \
+         loop took over 6 % longer)",
     ),
     ("stolen time", "the hypervisor took more than 2 % of the processors' time", ""),
     ("other programs", "other programs took more than 10 % of the processors' time", ""),
