@@ -219,6 +219,17 @@ const drawOverlay = (panel) => {
   }
 };
 
+/**
+ * The thread that made more than half of the calls, if the vote proves it. Each call outside of the
+ * lead was cancelled out by one of another lane. Of two lanes, the leading one made half of these.
+ */
+const makerOf = ({ calls, lanes: [lane], leads: [lead] }) => {
+  const isProven = 2 * lead > calls || (facts.lanes.length === 2 && lead > 0);
+  if (facts.lanes.length < 2 || !isProven) return null;
+  const name = facts.lanes[lane]?.thread == null ? "other threads" : laneName(lane);
+  return lead === calls ? `made by ${name}` : `more than half made by ${name}`;
+};
+
 /** The tooltip of the cell under the pointer; null if there is none. */
 const cellLines = (panel, x, y) => {
   const { raster, plot } = panel;
@@ -250,9 +261,8 @@ const cellLines = (panel, x, y) => {
     when,
     step < 0.5 ? "unknown size" : `about ${bytes(2 ** ((step - 1) / 4))} each`,
   ];
-  if (facts.lanes.length > 1)
-    lines.push(`${sum.leads[0] === sum.calls ? "all" : "most"} of ${laneName(sum.lanes[0])}`);
-  return lines;
+  const maker = makerOf(sum);
+  return maker ? [...lines, maker] : lines;
 };
 
 const loadPanel = async (panel) => {

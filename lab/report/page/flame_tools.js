@@ -173,7 +173,8 @@ const setUpStacks = async () => {
     "functions that it called. The width shows the share of the selected value. Grey functions " +
     "allocate for their callers. The other colours are modules. Click a function to select it. " +
     "The charts above then mark only the slow calls that this function led to. The graph covers " +
-    "the time range of the charts.";
+    "the time range of the charts, or the whole recording if you switch “Time range of the " +
+    "charts” off.";
   chooseStackValue();
   byId("stacks-toolbar").append(
     stackPickers(),

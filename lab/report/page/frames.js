@@ -375,10 +375,12 @@ const setUpFrames = () => {
   const note = facts.frame_count
     ? `${count(facts.frame_count)} frames. `
     : "The journal has no frame marks. ";
-  // The metrics leave such calls out where they are known (lab/report/src/verdict/judge.rs).
+  // This metric leaves such calls out where they are known (lab/report/src/verdict/judge.rs).
+  const metric = facts.frame_count
+    ? "The metric of frames at the top of the page is the median of all runs, without such calls. "
+    : "";
   const preempted = facts.allocators.some((one) => Object.keys(one.undisturbed).length)
-    ? "They include calls that were only preempted, unless you switch these off. The metrics at " +
-      "the top of the page are medians of all runs, without such calls. "
+    ? "They include calls that were only preempted, unless you switch these off. " + metric
     : "";
   putText(
     "frames-note",

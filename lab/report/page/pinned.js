@@ -48,12 +48,11 @@ const setUpPinned = () => {
   const { moment, count: all, rows } = facts.pinned;
   const when = moment === "peak" ? "when the most bytes are live" : "at the end of the recording";
   byId("pinned-note").textContent =
-    `Resident memory ${when}, in a replay on one thread. Each byte is live, pinned or free. A ` +
-    "byte is pinned if it is not live, and live blocks prevent the allocator from returning its " +
-    "system page to the system. These are the live blocks in the page. If the page has no live " +
-    "block, they are the live blocks in the 64 KiB around it. The pinned bytes of a page are " +
-    "divided equally among these blocks. The table adds them to the lines of the program that " +
-    `allocated the blocks. It shows ${rows.length} of ${count(all)} lines. Click a line to see ` +
-    "its callers.";
+    `Resident memory ${when}, in a replay on one thread. Each byte is live, pinned or free. Live ` +
+    "blocks prevent the allocator from returning their system pages to the system. The bytes of " +
+    "such a page that are not live are pinned. A page without live blocks is pinned if there are " +
+    "live blocks in the 64 KiB around it. The pinned bytes of a page are divided equally among " +
+    "these blocks. The table shows the sums for the lines of the program that allocated the " +
+    `blocks. It shows ${rows.length} of ${count(all)} lines. Click a line to see its callers.`;
   watch(["shown", "theme"], drawPinned);
 };

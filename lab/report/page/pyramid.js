@@ -1,7 +1,8 @@
 // Levels of tiles. Each level has half the columns of the one below and counts every call once.
 
 /**
- * The lane with most calls, by Boyer-Moore majority vote: votes for different lanes cancel out. The
+ * The lane with more than half of the calls, if there is one. This is the majority vote of Boyer
+ * and Moore: calls of different lanes cancel out. The lead is the number of calls that remain. The
  * Rust side builds the finest level with the same rule (tiles.rs).
  */
 const vote = (to, at, lane, lead) => {

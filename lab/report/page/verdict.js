@@ -150,10 +150,10 @@ const drawWorkload = () => {
     "criteria-note",
     runs > 1
       ? "A dot is the median of the runs. A bar reaches from the lowest run to the highest. A " +
-          "thin line is the 95 % interval (Student's t) of the geometric mean of the runs, " +
-          "without those that had a slow processor if at least five others remain. The median " +
-          "can lie outside of this interval. The null allocator does nothing: its value " +
-          "is the cost of measuring."
+          "thin line is the 95 % interval (Student's t) of the geometric mean of the runs. Runs " +
+          "with a slow processor do not count for this interval if at least five other runs " +
+          "remain. The median can lie outside of this interval. The null allocator does nothing: " +
+          "its value is the cost of measuring."
       : "",
   );
 };

@@ -102,7 +102,7 @@ pub struct TileCell {
     pub size_step: f64,
     /// 2 if most calls were interrupted, 1 if most were in the kernel, else 0.
     pub cause: u8,
-    /// The lane of most of them.
+    /// The lane of more than half of them, if there is one; else any.
     pub lane: u8,
 }
 

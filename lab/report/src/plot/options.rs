@@ -35,7 +35,7 @@ pub enum Hue {
     Size,
     /// Why calls were slow.
     Cause,
-    /// The thread that made most of a cell's calls.
+    /// The thread that made more than half of a cell's calls, if there is one; else any.
     Thread,
 }
 

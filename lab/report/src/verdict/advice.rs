@@ -350,7 +350,8 @@ impl Choice<'_> {
     }
 
     /// `allocation calls take 51 % less time than with glibc`, and the amount as a sentence. The
-    /// percentage is that of the answers and of the criterion: the mean over the rounds.
+    /// percentage is that of the answers and of the criterion: the mean of the ratios in the rounds
+    /// that count, trimmed from eight rounds on.
     fn saving(&self, stake: &Stake, index: usize, saved: f64) -> (String, String) {
         let base = self.name(self.base);
         let [with, before] = [index, self.base].map(|at| self.value(stake, at).unwrap_or(0.0));
@@ -368,8 +369,8 @@ impl Choice<'_> {
             _ => "In 99 % of the frames, the calls take at most",
         };
         let amount = format!(
-            "{what} {with} instead of {before} (medians of the runs). The {} above is the mean \
-             over the rounds, so it can differ from the ratio of these times.",
+            "{what} {with} instead of {before} (medians of the runs). The {} above is a mean of \
+             the ratios in the rounds, so it can differ from the ratio of these times.",
             lower_by(share)
         );
         (format!("{less} {}", in_frame(stake.figure)), amount)
@@ -471,8 +472,12 @@ impl Choice<'_> {
         let leaner = self.others().filter(|index| self.is_leaner(*index) && !worse.contains(index));
         let Some(index) = leaner.min_by(|a, b| memory(*a).total_cmp(&memory(*b))) else {
             let known = peak(&self.all.allocators[self.base]).is_some_and(|value| value > 0.0);
-            let least = "No allocator of the same speed needs clearly less peak memory.";
-            return if known { least.to_owned() } else { String::new() };
+            let base = self.name(self.base);
+            let least = format!(
+                "Among the allocators that are not clearly slower than {base}, none needs clearly \
+                 less peak memory."
+            );
+            return if known { least } else { String::new() };
         };
         let price = memory_price(self.all.allocators, index, self.base, self.matters.memory);
         let stake = self.usual();
