@@ -165,7 +165,8 @@ const scatter = (container) => {
   const height = Math.min(460, width * 0.8);
   const points = scatterPoints();
   if (!points.length) {
-    container.replaceChildren(make("p", { text: "No workload has a figure on every allocator." }));
+    const text = "No workload has a time and a peak memory on every shown allocator.";
+    container.replaceChildren(make("p", { text }));
     return;
   }
   const range = (pick) => {

@@ -19,12 +19,16 @@ const METRICS = {
     of: (m) => m.voluntary_switches + m.involuntary_switches,
   },
   after: {
-    title: "memory a second later",
+    title: "memory 1 s after the end",
     show: bytes,
     // A pattern that retains almost nothing has no meaningful ratio below this size.
     of: (m) => (m.after_bytes === undefined ? undefined : Math.max(m.after_bytes, 1 << 20)),
   },
 };
+
+/** Whether the metric was measured in any run. */
+const hasMetric = (id) =>
+  suite.runs.some((run) => run.measured && METRICS[id].of(run.measured) !== undefined);
 
 const keyOf = (workload) => `${workload.suite}/${workload.name}`;
 const runsOf = new Map();

@@ -83,12 +83,24 @@ const TAILS = [
   ["worst", "slowest call"],
 ];
 
+const AFTER_NOTE =
+  "“Memory 1 s after the end” is the resident memory one second after the end of a pattern, in a " +
+  "separate process. A value below 1 MiB counts as 1 MiB.";
+
+const timedRuns = () =>
+  suite.quick
+    ? "Synthetic workloads made such a run in the first round, at a quarter of their size. " +
+      "Patterns also made one. Real programs and journals made none. "
+    : "Synthetic workloads made such a run in each of the first three rounds, at a quarter of " +
+      "their size. Patterns and real programs made one. Journals made none. ";
+
 const notes = () => {
   const number = pluralize(shownWorkloads().length, "workload", "workloads");
   byId("means-note").textContent =
     `Each value is divided by the value of ${baseName()}. A number is the geometric mean of ` +
     `these ratios over ${number}. Lower is better. Bold marks the lowest number among the ` +
-    "allocators that completed every workload.";
+    "allocators that completed every workload." +
+    (hasMetric("after") ? ` ${AFTER_NOTE}` : "");
   byId("time-note").textContent =
     `A dot is the median of an allocator's runs, divided by the median of ${baseName()}. A bar ` +
     "reaches from the lowest run to the highest. If bars overlap, the order is not certain.";
@@ -97,10 +109,10 @@ const notes = () => {
     "“Peak” is that of the largest process. “Average” is the mean over time of the sum of all " +
     "processes.";
   byId("tail-note").textContent =
-    "For this, each workload ran once more, and each call of the allocator was timed. A time " +
-    "includes reading the clock. Real programs are timed only in a full suite, journals never. " +
-    "p99.9: 99.9 % of the calls take at most this time. The slowest call also contains " +
-    "interruptions by the machine.";
+    "These times are from additional runs, in which each call of the allocator was timed. " +
+    timedRuns() +
+    "A time includes reading the clock. p99.9: 99.9 % of the calls take at most this time. The " +
+    "slowest call also contains interruptions by the machine.";
   byId("scatter-note").textContent =
     `Geometric means over ${pluralize(commonWorkloads().length, "workload", "workloads")}: ` +
     "those that every shown allocator completed. The dashed line connects the allocators for " +
@@ -108,16 +120,14 @@ const notes = () => {
   byId("heat-note").textContent =
     `Each number is a median, divided by the median of ${baseName()}. The colour is strongest ` +
     "at 4 × and above." +
-    (state.heat === "after" ? " A memory of less than 1 MiB counts as 1 MiB." : "");
+    (state.heat === "after" ? ` ${AFTER_NOTE}` : "");
 };
 
 const toolbars = () => {
   byId("time-toolbar").replaceChildren(choice("Time", TIMES, "time"));
   byId("memory-toolbar").replaceChildren(choice("Memory", MEMORIES, "memory"));
   byId("tail-toolbar").replaceChildren(choice("Calls", TAILS, "tail"));
-  const present = Object.entries(METRICS).filter(([id]) =>
-    suite.runs.some((run) => run.measured && METRICS[id].of(run.measured) !== undefined),
-  );
+  const present = Object.entries(METRICS).filter(([id]) => hasMetric(id));
   const options = present.map(([id, metric]) => [id, metric.title]);
   byId("heat-toolbar").replaceChildren(choice("Metric", options, "heat"));
 };
@@ -160,7 +170,8 @@ const cautions = () => {
   if (repeats)
     items.push(
       `${pluralize(repeats, "run was", "runs were")} repeated, because the machine disturbed ` +
-        "them. Of a run and its repeats, only the least disturbed one counts.",
+        `${repeats === 1 ? "it" : "them"}. Of a run and its repeats, only the least disturbed ` +
+        "one counts.",
     );
   const rounds = suite.runs.map((run) => run.round);
   if (Math.max(...rounds) < 2)
@@ -193,8 +204,8 @@ const setup = () => {
     ["Noise found", byId("facts-list").dataset.noise],
     ["Time limit", `${suite.limit_seconds} s for each run`],
     ["Allocators", allocators.join("; ")],
-    ["How they are called", "The C library and libraries given by path: directly. Keel and the " +
-      "others: through one preloaded library, with a jump for each call."],
+    ["How programs call them", "The C library and libraries given by path: directly. Keel and " +
+      "the others: through one preloaded library, with a jump for each call."],
     ["Not installed here", absent.join(", ") || "nothing"],
     ["Command", `keel ${suite.command.join(" ")}`],
     ["Keel", suite.keel_version],

@@ -107,7 +107,7 @@ const RUN_COLUMNS = [
   ["average", "average memory"],
   ["p999", "p99.9"],
   ["worst", "slowest call"],
-  ["after", "a second later"],
+  ["after", "memory 1 s after the end"],
   ["calls", "system calls"],
   ["faults", "page faults"],
   ["switches", "context switches"],

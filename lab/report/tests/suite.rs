@@ -121,6 +121,35 @@ fn the_page_shows_every_allocator_and_its_options_change_it() {
 }
 
 #[test]
+fn the_notes_explain_one_repeat_and_the_memory_after_the_end() {
+    let Some(window) = Window::open(1280, 1000, &screenshots()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("suite.html");
+    let shown = |suite: &Suite| {
+        std::fs::write(&page, suite_page(suite)).unwrap();
+        window.show(&page);
+        window.assert_no_problems();
+        texts(&window, "#cautions li, #means-note").to_string()
+    };
+    let mut suite = suite();
+    let (repeat, after) = ("repeated, because the machine disturbed", "Memory 1 s after the end");
+    let text = shown(&suite);
+    assert!(!text.contains(repeat) && !text.contains(after), "{text}");
+    suite.runs[0].discarded.resize_with(1, Default::default);
+    for run in suite.runs.iter_mut().filter(|run| run.workload == WORKLOADS[1]) {
+        if let SuiteOutcome::Measured(measured) = &mut run.outcome {
+            measured.after_bytes = Some(3 << 20);
+        }
+    }
+    let text = shown(&suite);
+    assert!(text.contains(&format!("1 run was {repeat} it. ")), "{text}");
+    assert!(text.contains(after), "{text}");
+    suite.runs[0].discarded.resize_with(2, Default::default);
+    let text = shown(&suite);
+    assert!(text.contains(&format!("2 runs were {repeat} them. ")), "{text}");
+}
+
+#[test]
 fn versions_of_an_allocator_have_one_colour_and_different_shapes() {
     let Some(window) = Window::open(1280, 1000, &screenshots()) else { return };
     let folder = tempfile::tempdir().unwrap();

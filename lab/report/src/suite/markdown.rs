@@ -95,8 +95,17 @@ fn means(text: &mut String, suite: &Suite) {
     text.push_str(
         "## Geometric means\n\nMultiples of the lowest allocator of each workload. In brackets: \
          the workloads that the allocator completed, if not all. The calls of journals are not \
-         timed; what a pattern retains below 1 MiB counts as 1 MiB.\n\n",
+         timed.",
     );
+    if suite.has(SuiteMetric::After) {
+        let _ = write!(
+            text,
+            " The rows \u{201c}{}\u{201d} show the resident memory of a pattern, in a separate \
+             process. In these rows, a value below 1 MiB counts as 1 MiB.",
+            SuiteMetric::After.title()
+        );
+    }
+    text.push_str("\n\n");
     table_head(text, suite, "mean of");
     let suites = suite.suites();
     let groups: Vec<&str> = if suites.len() > 1 { [vec![""], suites].concat() } else { suites };

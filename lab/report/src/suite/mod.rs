@@ -112,6 +112,14 @@ mod tests {
         let noise =
             "disturbed 8.3 % of the 12 runs in the results (stolen time in 1). 0 other runs";
         assert!(suite_markdown(&suite).contains(noise), "{}", suite_markdown(&suite));
+        let after = "The rows \u{201c}memory 1 s after the end\u{201d} show";
+        assert!(!text.contains(after), "{text}");
+        for run in &mut suite.runs {
+            if let SuiteOutcome::Measured(measured) = &mut run.outcome {
+                measured.after_bytes = Some(3 << 20);
+            }
+        }
+        assert!(suite_markdown(&suite).contains(after), "{}", suite_markdown(&suite));
     }
 
     #[test]

@@ -54,7 +54,7 @@ impl SuiteMetric {
             SuiteMetric::Average => "average resident memory",
             SuiteMetric::P999 => "p99.9 of all calls",
             SuiteMetric::Worst => "slowest call",
-            SuiteMetric::After => "memory a second later",
+            SuiteMetric::After => "memory 1 s after the end",
             SuiteMetric::Faults => "page faults",
             SuiteMetric::SystemCalls => "system calls",
         }
