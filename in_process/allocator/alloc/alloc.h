@@ -47,12 +47,12 @@
 //   `- free_block: page = page_of(p)
 //      |- the owner word is this thread's heap: put p into the free list of its page
 //      |  `- the page has no used blocks now: free_page_emptied     alloc/free.c
-//      `- otherwise: free_slow. The owner word is:
+//      `- otherwise: free_slow. The owner word shows what p belongs to:
 //         |- this thread's heap, with a flag: put p into the free list of its page
 //         |- the heap of another thread: put p into a batch. Later one compare-and-swap passes the
 //         |  batch to the page                                 heap/remote_queue.h
 //         |- a heap from kl_heap_new: lock it, and put p into the free list of its page
-//         |- a large block: release its slices, or keep them for the next large block
+//         |- a large block (no page): release its slices, or keep them for the next large block
 //         |- a large block with its own mapping: cache the mapping, or unmap it
 //         |- a guarded block: make it inaccessible, now or later
 //         `- empty: if p is NULL, do nothing. If p is in unused memory of Keel, end the process.
@@ -306,8 +306,8 @@ bool reclaim_step(struct heap* heap);
 
 // Looks at the current pages of a few size classes. It begins with the class after the one where
 // the last look ended. The heap gives up such a page if two conditions hold: the page has no used
-// blocks, and the heap has not used its class since the last look. Does at most 256 units of work
-// (see reclaim_step).
+// blocks, and the heap has not used the page's size class since the last look at this class. Does
+// at most 256 units of work (see reclaim_step).
 //
 // Usually it looks at two classes, so that the heap keeps pages that it soon needs again. It looks
 // at more, up to a quarter of all classes, while pages become empty and the heap obtains no fresh
@@ -333,8 +333,9 @@ KEEL_INLINE void reclaim_unused_classes(struct heap* heap, bool emptied) {
 // it. Returns false if it did no step. Slow paths call this function if no keeper runs.
 bool reclaim_parked(void);
 
-// Drains the remote queue of a heap, and releases the pages that have no used blocks. The caller
-// holds the heap. Linear in the length of the queue and the number of pages.
+// Drains the remote queue of a heap, and releases the pages that have no used blocks. The heap must
+// be the calling thread's, or one that no thread uses and that the caller has taken. Linear in the
+// length of the queue and the number of pages.
 void reclaim_heap(struct heap* heap);
 
 // Drains this thread's heap and all parked heaps. Then returns the memory of all free slices and

@@ -217,9 +217,9 @@ KEEL_API KEEL_API_ALLOCATES(3) void* kl_partition_aligned_alloc(unsigned partiti
  * gives partition 0. By default, the other tokens give 1 for types without pointers, and 2 or 3 for
  * types with pointers.
  *
- * The option -falloc-token-max limits the number of tokens. All tokens are then below 2^32. For
- * such a token, the function returns the token modulo 4. With a limit of 2 or 4, types with
- * pointers and types without pointers have different partitions. */
+ * The option -falloc-token-max limits the number of tokens. All tokens are then below 2^32. For a
+ * token below 2^32, the function always returns the token modulo 4. With a limit of 2 or 4, types
+ * with pointers and types without pointers have different partitions. */
 KEEL_API unsigned kl_partition_of_token(size_t token) KEEL_NOEXCEPT;
 
 /* Secure flavour: returns the partition of a live block. Other flavours: returns 0. */
@@ -331,9 +331,9 @@ KEEL_API size_t kl_check_all(void) KEEL_NOEXCEPT;
  * A program need not call this function: Keel starts the keeper itself. The environment variable
  * KEEL_KEEPER determines when:
  *
- *   - auto (default): when Keel uses 3 MiB more than at the start of the process. Or earlier, if
- *     two threads have allocated, and 32 allocations of one of them have found an empty list of
- *     free blocks. (For small blocks, this usually takes several hundred allocations or more.)
+ *   - auto (default): when Keel uses 3 MiB more than at the start of the process. It starts earlier
+ *     if two threads have allocated, and one of these threads has used up its prepared blocks of a
+ *     size 32 times. (For small blocks, this usually takes several hundred allocations or more.)
  *   - on: like auto, but at 2 MiB more. In addition, a process with one thread gets an ordinary
  *     thread as its keeper if it cannot have a confined thread (see below).
  *   - off: never. Then this function returns false.
@@ -375,7 +375,8 @@ KEEL_API size_t kl_warm(size_t bytes) KEEL_NOEXCEPT;
  * does work that later calls of malloc and free would have to do:
  *
  *   - It takes back the blocks of this thread's heap that other threads have freed.
- *   - It returns the blocks that this thread has freed to the heaps from which they come.
+ *   - It passes on blocks of other heaps that this thread has freed, each to the heap from which it
+ *     comes.
  *   - If no keeper runs, it returns unused memory to the system.
  *
  * The call takes at most about 0.1 ms. */

@@ -380,7 +380,9 @@ const setUpFrames = () => {
     ? "The metric of frames at the top of the page is the median of all runs, without such calls. "
     : "";
   const preempted = facts.allocators.some((one) => Object.keys(one.undisturbed).length)
-    ? "They include calls that were only preempted, unless you switch these off. " + metric
+    ? "They include calls that were only preempted (no page fault, system call or wait), unless " +
+      "you switch these off. " +
+      metric
     : "";
   putText(
     "frames-note",

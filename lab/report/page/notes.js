@@ -56,10 +56,10 @@ const setUpNotes = () => {
   );
   putText(
     "table-note",
-    "The upper number is the median of the runs. The lower numbers are the 95 % interval of the " +
-      "geometric mean, or, in italics, the lowest and the highest run. Bold marks the lowest " +
-      "value, and all values that do not differ significantly from it. A dash means that fewer " +
-      "than ten calls are above the percentile. Click a heading to sort.",
+    "In each cell, the first line is the median of the runs. The second line is the 95 % " +
+      "interval of the geometric mean, or, in italics, the lowest and the highest run. Bold " +
+      "marks the lowest value, and all values that do not differ significantly from it. A dash " +
+      "means that fewer than ten calls are above the percentile. Click a heading to sort.",
   );
 };
 
@@ -68,9 +68,9 @@ const byName = (counts) =>
 
 const storesText = ([one, many]) =>
   many > 0
-    ? " The processor may finish a write after the call that made it. The latency does not " +
-      `include this part of a write. The part takes ${duration(one)} for one cache line that ` +
-      `is in no cache, and ${duration(many)} for 16 such lines.`
+    ? " The processor may finish a write after the end of the call. The latency does not include " +
+      `this time. If the written memory is in no cache, the time is ${duration(one)} for one ` +
+      `cache line, and ${duration(many)} for 16 lines.`
     : "";
 
 const clockText = (clock) => {

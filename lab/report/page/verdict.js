@@ -151,9 +151,9 @@ const drawWorkload = () => {
     runs > 1
       ? "A dot is the median of the runs. A bar reaches from the lowest run to the highest. A " +
           "thin line is the 95 % interval (Student's t) of the geometric mean of the runs. Runs " +
-          "with a slow processor do not count for this interval if at least five other runs " +
-          "remain. The median can lie outside of this interval. The null allocator does nothing: " +
-          "its value is the cost of measuring."
+          "in which the processor was slower than usual do not count for this interval if at " +
+          "least five other runs remain. The median can lie outside of this interval. The null " +
+          "allocator does nothing: its value is the cost of measuring."
       : "",
   );
 };

@@ -70,8 +70,8 @@ pub struct Arguments {
     /// Show this many callers of each call site
     #[arg(long, value_name = "N", default_value_t = 3)]
     callers: usize,
-    /// Show which call sites keep memory resident at this moment. The command replays the journal
-    /// on the allocators of -a. A resident system page can have bytes that are not live. The
+    /// Show which call sites keep memory resident at MOMENT. The command replays the journal on
+    /// the allocators of -a. A resident system page can have bytes that are not live. The
     /// command divides them equally among the live blocks in the page. If the page has no live
     /// block, the command divides the whole page among the live blocks in the 64 KiB around it. The
     /// value of a call site is the sum of the shares that its blocks receive

@@ -80,8 +80,8 @@ struct How {
     /// names are then NAME-tuned (jemalloc-tuned). `keel allocators` lists them
     #[arg(long)]
     tuned: bool,
-    /// For allocators given as paths: call the library's functions with this prefix (mi_ calls
-    /// mi_malloc), instead of loading the library with LD_PRELOAD
+    /// For allocators given as paths: call the library's functions with this prefix, instead of
+    /// loading the library with LD_PRELOAD. For example, mi_ stands for mi_malloc and mi_free
     #[arg(long, value_name = "PREFIX")]
     symbols: Option<String>,
     /// When each operation begins. max: one after another, without pauses. 1x: at the recorded

@@ -25,8 +25,9 @@ pub struct Arguments {
     /// What to draw
     #[arg(short, long, value_enum, default_value = "density")]
     view: Views,
-    /// The operation to draw: malloc, free, calloc, realloc or aligned. The view `percentiles` can
-    /// also draw all [default: the most frequent operation that allocates]
+    /// The operation to draw: malloc, free, calloc, realloc or aligned. For the view
+    /// `percentiles` also `all`: all operations together [default: the most frequent operation
+    /// that allocates]
     #[arg(long, value_name = "NAME")]
     operation: Option<String>,
     /// The allocators to draw, in this order, separated by commas [default: all except the null

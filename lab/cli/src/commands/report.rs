@@ -45,10 +45,10 @@ pub struct Arguments {
     matters: keel_report::Matters,
     /// Compare two allocators in each metric, and write no page
     ///
-    /// The output has one row for each metric: the median of the runs of A and of B, their ratio
-    /// A/B with its 95 % interval, and whether the difference is significant. The ratio is the
-    /// geometric mean of the ratios in the rounds. The text below the table states which rounds
-    /// count. --markdown and --json select the format.
+    /// The output has one row for each metric: the median of the runs of A and of B, the ratio A/B
+    /// with its 95 % interval, and whether the difference is significant. The ratio is the
+    /// geometric mean of the ratios in the rounds, not the ratio of the medians. The text beside
+    /// the table states which rounds count. --markdown and --json select the format.
     #[arg(long, value_name = "A,B", value_parser = two_names,
           conflicts_with_all = ["output", "open"])]
     pair: Option<(String, String)>,

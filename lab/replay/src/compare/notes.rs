@@ -242,10 +242,10 @@ fn notes_on_interference(comparison: &Comparison, notes: &mut Vec<String>) {
         };
         notes.push(format!(
             "The machine disturbed {disturbed}. The medians include the disturbed runs. The \
-             intervals and the ratios leave out runs with a slow processor if at least five others \
-             remain. Causes: {}. These numbers include the runs of the null allocator, and the \
-             runs without timing of single calls. The command keel doctor suggests how to avoid \
-             such disturbance.",
+             intervals and the ratios leave out runs in which the processor was slower than usual, \
+             if at least five others remain. Causes: {}. These numbers include the runs of the \
+             null allocator, and the runs without timing of single calls. The command keel doctor \
+             suggests how to avoid such disturbance.",
             found.join("; ")
         ));
     }

@@ -72,10 +72,10 @@ pub const PAIR_PHRASES: PairPhrases = PairPhrases {
         Such a difference is significant only without the correction for the number of allocators.",
     columns: " With many metrics, a few differences appear by chance. The columns {a} and {b} show \
         medians of the runs. In a round, each allocator runs once. The ratio is the geometric mean \
-        of the ratios in the rounds, so it can differ from the ratio of the medians. Rounds with a \
-        slow processor do not count if at least five others remain. From eight rounds on, the \
-        lowest and the highest fifth of the ratios do not count. The 95 % interval of the ratio is \
-        not corrected for the number of allocators.",
+        of the ratios in the rounds, so it can differ from the ratio of the medians. Rounds in \
+        which the processor was slower than usual do not count if at least five others remain. \
+        From eight rounds on, the lowest and the highest fifth of the ratios do not count. The \
+        95 % interval of the ratio is not corrected for the number of allocators.",
     few: " Each allocator ran only {rounds} times. Compare again with --runs 5 or more before you \
         decide.",
 };

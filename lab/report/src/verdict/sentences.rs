@@ -42,7 +42,7 @@ fn sentence(
     step: f64,
 ) -> String {
     let Some(first) = criterion.rows.first().filter(|_| criterion.rows.len() > 1) else {
-        return "Only one allocator has this value.".into();
+        return "This metric was measured for only one allocator.".into();
     };
     let first = name(allocators, first.0);
     if runs < 2 {
