@@ -237,10 +237,8 @@ void os_provide(void* start, size_t bytes) {
 }
 
 bool os_touch_huge(void* start, size_t bytes) {
-    size_t unit = os_page_bytes();
-    unsigned char resident = 0;
-    os_touch(start, unit);
-    return os_resident((char*)start + bytes - unit, unit, &resident) && (resident & 1) != 0;
+    os_touch(start, os_page_bytes());
+    return os_page_is_resident((char*)start + bytes - 1);
 }
 
 bool os_resident(void* start, size_t bytes, unsigned char* resident) {

@@ -4,8 +4,10 @@
 #define KEEL_OS_MEMORY_H
 
 #include "base/attributes.h"
+#include "base/bits.h"
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 // Bytes of a page of the system; constant for the life of the process.
 size_t os_page_bytes(void);
@@ -113,6 +115,12 @@ bool os_touch_huge(void* start, size_t bytes);
 // For each page of the range: bit 0 of its byte is set if it has memory. False: a part of the range
 // is not mapped.
 bool os_resident(void* start, size_t bytes, unsigned char* resident);
+KEEL_INLINE bool os_page_is_resident(const void* address) {
+    unsigned char resident = 0;
+    size_t unit = os_page_bytes();
+    void* page = (void*)round_down((uintptr_t)address, unit);
+    return os_resident(page, unit, &resident) && (resident & 1) != 0;
+}
 
 // Asks the system never to use huge pages for this range: zeroing one is a page fault of 300 µs in
 // the caller.

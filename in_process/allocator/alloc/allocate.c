@@ -82,12 +82,13 @@ static void wait_for_maintenance(void) {
 // Called when there is no memory. Reclaims from all heaps, or only from this heap if it cannot use
 // other memory.
 static void make_room(struct heap* heap) {
-    if (!heap_is_realtime(heap)) wait_for_maintenance();
     if (KEEL_SECURE) large_quarantine_end();
-    if (heap->arena != NULL || heap->limit_bytes != 0)
+    if (heap->arena != NULL || heap->limit_bytes != 0) {
         reclaim_heap(heap);
-    else
-        reclaim_all();
+        return;
+    }
+    if (!heap_is_realtime(heap)) wait_for_maintenance();
+    reclaim_all();
 }
 
 // Refills from a fresh page. First sends the remote frees that this thread has gathered, because

@@ -1,6 +1,5 @@
 #include "allocator/slices/filling.h"
 #include "base/atomic.h"
-#include "base/bits.h"
 #include "os/memory.h"
 
 static struct {
@@ -13,14 +12,8 @@ static atomic_state draws;  // blocks since the last probe
 
 // Looks at pages in the first quarter, in the middle and at the end.
 static bool is_filled(const char* start, size_t bytes) {
-    const size_t offsets[FILLING_SAMPLES] = {bytes - 1, bytes / 2, bytes / 4};
-    size_t unit = os_page_bytes();
-    for (unsigned i = 0; i < FILLING_SAMPLES; i++) {
-        unsigned char resident = 0;
-        uintptr_t page = round_down((uintptr_t)start + offsets[i], unit);
-        if (!os_resident((void*)page, unit, &resident) || (resident & 1) == 0) return false;
-    }
-    return true;
+    return os_page_is_resident(start + bytes - 1) && os_page_is_resident(start + bytes / 2) &&
+           os_page_is_resident(start + bytes / 4);
 }
 
 static void look(unsigned index) {

@@ -11,8 +11,8 @@
 //      but every FILLING_PROBE_DRAWS-th is cold and watched, too
 //      one not filled after FILLING_LOOKS looks: the count begins again at 0
 //
-// Bounds: an allocation without warm slices makes at most FILLING_PLACES * FILLING_SAMPLES system
-// calls; others make none. A watched block may have ended meanwhile: its slices remain mapped, and
+// Bounds: an allocation without warm slices makes at most 3 * FILLING_PLACES system calls; others
+// make none. A watched block may have ended meanwhile: its slices remain mapped, and
 // only residence is asked for.
 #ifndef KEEL_ALLOCATOR_SLICES_FILLING_H
 #define KEEL_ALLOCATOR_SLICES_FILLING_H
@@ -21,7 +21,6 @@
 #include <stddef.h>
 
 #define FILLING_PLACES 4u
-#define FILLING_SAMPLES 3u
 #define FILLING_STREAK 2u
 #define FILLING_LOOKS 4u
 #define FILLING_PROBE_DRAWS 4u

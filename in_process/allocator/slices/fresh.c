@@ -75,13 +75,6 @@ static void place_clear(unsigned index, uintptr_t start) {
     if (atomic_get(&probe) == start) atomic_set(&probe, 0);
 }
 
-static bool page_is_resident(const char* address) {
-    unsigned char resident = 0;
-    size_t unit = os_page_bytes();
-    char* page = (char*)round_down((uintptr_t)address, unit);
-    return os_resident(page, unit, &resident) && (resident & 1) != 0;
-}
-
 static bool all_resident(char* start, size_t bytes) {
     unsigned char resident[LOOK_PAGES];
     size_t unit = os_page_bytes();
@@ -99,7 +92,7 @@ static bool all_resident(char* start, size_t bytes) {
 static unsigned resident_behind(const char* start, size_t bytes) {
     unsigned behind = 0;
     for (unsigned i = 1; i <= FRESH_SAMPLES; i++)
-        behind += page_is_resident(start + bytes / (FRESH_SAMPLES + 1) * i);
+        behind += os_page_is_resident(start + bytes / (FRESH_SAMPLES + 1) * i);
     return behind;
 }
 
@@ -107,7 +100,7 @@ static enum finding look(char* start, size_t bytes) {
     unsigned behind = resident_behind(start, bytes);
     size_t front = bytes / 64 < FRESH_FRONT ? FRESH_FRONT : bytes / 64;
     // The last page of the front first: while it is not touched, one call answers.
-    bool filled = page_is_resident(start + front - 1) &&
+    bool filled = os_page_is_resident(start + front - 1) &&
                   all_resident(start, round_down(front, os_page_bytes()));
     if (filled) return FOUND_FILLED; // wholly, if `behind` are resident too
     return behind > 1 ? FOUND_SCATTERED : FOUND_NOTHING;

@@ -67,10 +67,8 @@ static char* unit_start(struct window* window, unsigned unit) {
 // False: the system would give the memory at once, because the program has locked all of its future
 // memory, or it does not map so much.
 static bool map_without_memory(char* start, size_t bytes) {
-    unsigned char resident = 0;
-    char* last = start + bytes - os_page_bytes();
     if (os_map_at(start, bytes) != OS_PLACED) return false;
-    if (!os_resident(last, os_page_bytes(), &resident) || (resident & 1) == 0) return true;
+    if (!os_page_is_resident(start + bytes - 1)) return true;
     os_unmap(start, bytes);
     return false;
 }
