@@ -26,24 +26,21 @@ pub fn loop_ticks<C: Clock>() -> u64 {
     (0..LOOPS).map(|_| one()).min().unwrap_or(0)
 }
 
+/// Counts the turns down, and jumps back to the label 2.
 #[cfg(target_arch = "x86_64")]
-#[inline(always)]
-fn turn(turns: u64) -> bool {
-    // SAFETY: counts a register down, which is discarded.
-    unsafe {
-        std::arch::asm!(
-            ".p2align 6",
-            "2:",
-            "dec {turns}",
-            "jnz 2b",
-            turns = inout(reg) turns => _,
-            options(nomem, nostack)
-        );
-    }
-    true
+macro_rules! count_down {
+    () => {
+        "dec {turns}; jnz 2b"
+    };
+}
+#[cfg(target_arch = "aarch64")]
+macro_rules! count_down {
+    () => {
+        "subs {turns}, {turns}, #1; b.ne 2b"
+    };
 }
 
-#[cfg(target_arch = "aarch64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[inline(always)]
 fn turn(turns: u64) -> bool {
     // SAFETY: counts a register down, which is discarded.
@@ -51,8 +48,7 @@ fn turn(turns: u64) -> bool {
         std::arch::asm!(
             ".p2align 6",
             "2:",
-            "subs {turns}, {turns}, #1",
-            "b.ne 2b",
+            count_down!(),
             turns = inout(reg) turns => _,
             options(nomem, nostack)
         );
