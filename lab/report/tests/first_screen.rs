@@ -160,7 +160,10 @@ fn a_hitch_of_a_run_that_is_not_drawn_cannot_be_shown() {
     window.show(&page);
     window.wait_until_drawn();
     let card = text(&window, ".hitch-card:first-child");
-    let run = format!("This was run {} of 5; the charts show another run.", not_drawn + 1);
+    let run = format!(
+        "The call is from run {} of 5 of keel; the charts show another run.",
+        not_drawn + 1
+    );
     assert!(card.starts_with("Slowest call attributed to an allocator: 90 ms in a "), "{card}");
     assert!(card.contains("Cause: 7 page faults.") && card.trim().ends_with(&run), "{card}");
     assert!(!card.contains("false") && !card.contains("Show call"), "{card}");

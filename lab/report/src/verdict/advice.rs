@@ -369,8 +369,8 @@ impl Choice<'_> {
             _ => "In 99 % of the frames, the calls take at most",
         };
         let amount = format!(
-            "{what} {with} instead of {before} (medians of the runs). The {} above is a mean of \
-             the ratios in the rounds, so it can differ from the ratio of these times.",
+            "{what} {with} instead of {before} (medians of the runs). The difference above, {}, is \
+             the mean over the rounds, so these two times can give a slightly different one.",
             lower_by(share)
         );
         (format!("{less} {}", in_frame(stake.figure)), amount)

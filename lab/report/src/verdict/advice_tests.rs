@@ -334,8 +334,8 @@ fn frames_are_judged_first() {
          peak memory is about the same."
     );
     let amount = "In 99 % of the frames, the calls take at most 500 µs instead of 2.00 ms (medians \
-                  of the runs). The 75 % above is a mean of the ratios in the rounds, so it can \
-                  differ from the ratio of these times.";
+                  of the runs). The difference above, 75 %, is the mean over the rounds, so these \
+                  two times can give a slightly different one.";
     assert!(many.more.starts_with(amount), "{many:?}");
     assert_eq!(
         few.sentence,

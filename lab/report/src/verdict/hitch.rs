@@ -197,7 +197,8 @@ fn describe(
         run: match (call.is_drawn, call.run) {
             (true, _) => String::new(),
             (false, (run, runs)) => {
-                format!("This was run {run} of {runs}; the charts show another run.")
+                let of = format!("run {run} of {runs} of {}", call.name);
+                format!("The call is from {of}; the charts show another run.")
             }
         },
     }
@@ -340,7 +341,7 @@ mod tests {
         let found = choose(&comparison, &words);
         let operation = Operation { kind: 0, size: 64, time: 0, thread: None };
         let hitch = describe(found[0].title, &found[0].call, &operation, &comparison, &words);
-        assert_eq!(hitch.run, "This was run 1 of 3; the charts show another run.");
+        assert_eq!(hitch.run, "The call is from run 1 of 3 of keel; the charts show another run.");
         assert_eq!(hitch.cause, "Cause: 3 page faults.");
         assert!(hitch.text().ends_with(&hitch.run), "{}", hitch.text());
     }

@@ -68,8 +68,8 @@ pub const PAIR_PHRASES: PairPhrases = PairPhrases {
         significant.",
     conclusion: "{a} is significantly lower in {a_lower} of {known} metrics, and {b} in {b_lower}. \
         The other {same} show no significant difference.",
-    some_possibly: " Number of these that are marked \u{201c}possibly lower\u{201d}: {possible}. \
-        Such a difference is significant only without the correction for the number of allocators.",
+    some_possibly: " The mark \u{201c}possibly lower\u{201d} stands on {possible} of these: such a \
+        difference is significant only without the correction for the number of allocators.",
     columns: " With many metrics, a few differences appear by chance. The columns {a} and {b} show \
         medians of the runs. In a round, each allocator runs once. The ratio is the geometric mean \
         of the ratios in the rounds, so it can differ from the ratio of the medians. Rounds in \

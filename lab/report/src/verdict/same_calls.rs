@@ -70,7 +70,7 @@ fn subject([calls, all_calls]: [u64; 2]) -> String {
     };
     match calls {
         1 => format!("This call{left_out}"),
-        calls => format!("These {} calls{left_out}", count(calls)),
+        calls => format!("These {} calls together{left_out}", count(calls)),
     }
 }
 
@@ -148,8 +148,8 @@ mod tests {
         let took = [("mimalloc", 270.0), ("glibc", 500.0), ("keel", 501.0), ("tlsf", 5e6)];
         assert_eq!(
             describe([3, 3], &took, Some(250.0)),
-            "These 3 calls took 270 ns to 500 ns with mimalloc and glibc. At least half of this \
-             time was the cost of measuring: the null allocator took 250 ns. With the others: 501 \
+            "These 3 calls together took 270 ns to 500 ns with mimalloc and glibc. At least half of \
+             this time was the cost of measuring: the null allocator took 250 ns. With the others: 501 \
              ns (keel) to 5 ms (tlsf)."
         );
         assert_eq!(
@@ -179,8 +179,8 @@ mod tests {
         let took = [("glibc", 4e6), ("keel", 5e6), ("tlsf", 9e6)];
         assert_eq!(
             describe([10_800, 10_805], &took, Some(250.0)),
-            "These 10,800 calls took the least time with glibc: 4 ms. With the others: 5 ms (keel) \
-             to 9 ms (tlsf). With the null allocator: 250 ns."
+            "These 10,800 calls together took the least time with glibc: 4 ms. With the others: 5 \
+             ms (keel) to 9 ms (tlsf). With the null allocator: 250 ns."
         );
         assert_eq!(
             describe([1, 2], &[("glibc", 4e6), ("keel", 4.3e6)], None),
@@ -189,12 +189,12 @@ mod tests {
         );
         assert_eq!(
             describe([2, 5], &[("keel", 4e6)], Some(30.0)),
-            "These 2 calls (3 more were preempted) took 4 ms with keel. With the null allocator: \
-             30 ns."
+            "These 2 calls together (3 more were preempted) took 4 ms with keel. With the null \
+             allocator: 30 ns."
         );
         assert_eq!(
             describe([2, 2], &[("keel", 40.0)], None),
-            "These 2 calls took 40 ns with keel."
+            "These 2 calls together took 40 ns with keel."
         );
         assert_eq!(describe([2, 2], &[], Some(1.0)), "");
         assert_eq!(describe([0, 4], &took, Some(1.0)), "");
@@ -207,8 +207,8 @@ mod tests {
         let profile = Profile { compared, ..Profile::default() };
         assert_eq!(
             same_calls(&profile, &site),
-            "These 2 calls took 60 ns with keel. At least half of this time was the cost of \
-             measuring: the null allocator took 50 ns."
+            "These 2 calls together took 60 ns with keel. At least half of this time was the cost \
+             of measuring: the null allocator took 50 ns."
         );
         let nothing = Site { compared: vec![], ..site };
         assert_eq!(same_calls(&profile, &nothing), "");
