@@ -453,7 +453,7 @@ mod tests {
             "significant only without correction"
         );
         let possible = leaning.rows.iter().filter(|row| row.is_possibly_lower()).count();
-        let counted = format!("marked “possibly lower”: {possible}. ");
+        let counted = format!("“possibly lower” stands on {possible} of these: ");
         assert!(possible > 0 && leaning.words.contains(&counted), "{}", leaning.words);
         assert!(!close.words.contains("possibly lower"), "{}", close.words);
 
