@@ -60,7 +60,7 @@ GUARDED = ("guarded", (["guarded-blocks"],
 # Fastest first: (name, (targets, commands)). {build} is the folder of the build.
 QUICK = [
     ("unit", unit(["modules", "packed", "scale", "slow_paths", "growth", "threads", "forked",
-                   "keeper", "near_limit"])),
+                   "keeper", "near_limit", "fresh"])),
     ("work bounds", (["allocator_modules_counted"],
                      [("", "{build}/tests/unit/allocator/allocator_modules_counted")])),
     ("interleavings", explored(["lock", "remote_queue", "windows", "mappings"])),

@@ -153,12 +153,18 @@ void large_end(struct page* page) {
     atomic_set_release(&page->owner, 0);
 }
 
+// The block's place, if it has one, must not stay: the next block that begins there gets its own.
+static void end_fresh(const struct page* page) {
+    if (page->bytes >= FRESH_BYTES_MIN) fresh_end(page->start);
+}
+
 // Moves the block from its slices into a mapping, by moving page tables.
 static void* leave_run(struct page* page, size_t bytes) {
     char* start = page->start;
     if (bytes < LARGE_MOVABLE_BYTES || arena_of(start) != NULL) return NULL;
     if (mapping_cache_has(bytes, SIZE_MAX))
         return NULL; // a copy into warm memory takes no page fault
+    end_fresh(page);
     uintptr_t heap = atomic_get(&page->owner) & ~(uintptr_t)PAGE_FLAGS;
     void* moved = jumbo_adopt(heap, start, page->bytes, bytes);
     if (moved == NULL) return NULL;
@@ -226,7 +232,7 @@ void large_release(struct page* page) {
         return;
     }
     bool jumbo = (owner & PAGE_JUMBO) != 0;
-    if (!jumbo && page->bytes >= FRESH_BYTES_MIN) fresh_end(start);
+    if (!jumbo) end_fresh(page);
     if (jumbo) {
         large_unseal(page);
         jumbo_release(page, reserve_admits_warm());
@@ -255,6 +261,7 @@ void* large_resize(struct page* page, size_t bytes) {
     if (wanted > RUN_SLICES_MAX) return leave_run(page, bytes);
     if (wanted > slices && !run_extend(page->start, (unsigned)slices, (unsigned)wanted))
         return leave_run(page, bytes);
+    if (wanted * SLICE_BYTES < FRESH_BYTES_MIN) end_fresh(page);
     if (wanted < slices)
         run_release(page->start + wanted * SLICE_BYTES, (unsigned)(slices - wanted));
     page->bytes = wanted * SLICE_BYTES;

@@ -17,12 +17,14 @@ static struct {
 } places[FRESH_PLACES];
 static atomic_signed places_used; // their number
 static atomic_state waits;        // a block has begun since the last look
+static atomic_state is_looked_at; // a keeper looks at the places
 static atomic_state streak;       // blocks in succession that were filled
 static atomic_state probe_draws;  // blocks below FRESH_PROVEN_BYTES since the last probe
 static atomic_word probe;         // the probe that the keeper has not judged yet; 0: none
 
 bool fresh_is_expected(size_t bytes) {
     if (bytes < FRESH_BYTES_MIN || atomic_get(&streak) < FRESH_STREAK) return false;
+    if (atomic_get(&is_looked_at) == 0) return false;
     return bytes >= FRESH_PROVEN_BYTES || atomic_get(&probe) == 0;
 }
 
@@ -111,6 +113,7 @@ static enum finding look(char* start, size_t bytes) {
 static void look_at_end(unsigned index, const char* start) {
     size_t bytes = atomic_get(&places[index].bytes);
     if (bytes == 0 || atomic_get(&streak) >= FRESH_STREAK) return;
+    if (atomic_get(&is_looked_at) == 0) return; // nobody would notice that it fills no more blocks
     if (resident_behind(start, bytes) == FRESH_SAMPLES) atomic_set(&streak, FRESH_STREAK);
 }
 
@@ -150,6 +153,7 @@ static void place_look(unsigned index, uint64_t now_ms) {
 }
 
 void fresh_forget(void) {
+    atomic_set(&is_looked_at, 0);
     atomic_set(&streak, 0);
     atomic_set(&probe, 0);
 }
@@ -159,6 +163,7 @@ bool fresh_waits(void) {
 }
 
 bool fresh_look(uint64_t now_ms) {
+    if (atomic_get(&is_looked_at) == 0) atomic_set(&is_looked_at, 1);
     // Even if the block has ended since: otherwise the keeper would not sleep.
     if (atomic_get(&waits) != 0) (void)atomic_swap(&waits, 0);
     if (atomic_get(&places_used) == 0) return false;

@@ -22,10 +22,10 @@
 // of them. A block on slices is looked at to begin with, but gets no huge pages.
 //
 // Bounds: an allocation looks at FRESH_PLACES words. So does a free of FRESH_BYTES_MIN or more, and
-// while no huge pages are expected it makes at most FRESH_SAMPLES system calls. The keeper makes at
-// most FRESH_SAMPLES + 2 for each place in a tick. It may look at a range that has been unmapped,
-// or mapped by other code, meanwhile: all it does is to ask for residence, and to request huge
-// pages.
+// while a keeper looks and no huge pages are expected, it makes at most FRESH_SAMPLES system calls.
+// The keeper makes at most FRESH_SAMPLES + 2 for each place in a tick. It may look at a range that
+// has been unmapped, or mapped by other code, meanwhile: all it does is to ask for residence, and
+// to request huge pages.
 #ifndef KEEL_ALLOCATOR_SLICES_FRESH_H
 #define KEEL_ALLOCATOR_SLICES_FRESH_H
 
@@ -49,7 +49,7 @@ enum fresh_memory {
     FRESH_SLICES   // never gets them, because it has neighbours
 };
 
-// True: the next block of this size is expected to be filled.
+// True: the next block of this size is expected to be filled. False while no keeper looks.
 bool fresh_is_expected(size_t bytes);
 
 // Maps memory for a block. If the block is expected to be filled: whole huge pages, of which
@@ -60,7 +60,7 @@ char* fresh_map(size_t bytes, size_t alignment, size_t* mapped, enum fresh_memor
 // starts.
 void fresh_begin(char* start, size_t bytes, enum fresh_memory memory);
 
-// The block is about to end.
+// The block is about to end, to move, or to become smaller than FRESH_BYTES_MIN.
 void fresh_end(const char* start);
 
 // True if a block has begun since the keeper last looked.
