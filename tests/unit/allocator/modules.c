@@ -1,5 +1,6 @@
 // The modules one by one, in one thread: tables, bit tricks, runs, pages, purge, large blocks.
 #include "allocator/alloc/alloc.h"
+#include "allocator/heap/remote_queue.h"
 #include "allocator/page/large.h"
 #include "allocator/page/page.h"
 #include "allocator/slices/reserve.h"
@@ -212,6 +213,51 @@ static void test_full_page(void) {
     while (count > 0) kl_free(blocks[--count]);
 }
 
+enum { KEPT = 4, KEPT_BLOCKS = 2 };
+
+static void check_kept(const struct remote_queue* queue, struct page** expected, unsigned count) {
+    const struct page* page = (const struct page*)atomic_get(&queue->kept_first);
+    CHECK(atomic_get(&queue->kept_count) == count);
+    for (unsigned i = 0; i < count; i++) {
+        CHECK(page == expected[i]);
+        page = page_remote(page)->kept_next;
+    }
+    CHECK(page == NULL);
+}
+
+// Pages with kept blocks are taken in each order.
+static void test_kept_lists(void) {
+    enum { ORDERS = 24 };
+    struct remote_queue queue = {0};
+    struct block* blocks[KEPT][KEPT_BLOCKS];
+    struct page* pages[KEPT];
+    for (unsigned i = 0; i < KEPT; i++) {
+        for (unsigned j = 0; j < KEPT_BLOCKS; j++) blocks[i][j] = kl_malloc(20000 + 4000 * i);
+        pages[i] = page_of_block(blocks[i][0]);
+        CHECK(page_of_block(blocks[i][1]) == pages[i] && (i == 0 || pages[i] != pages[i - 1]));
+    }
+    for (unsigned order = 0; order < ORDERS; order++) {
+        struct page* left[KEPT];
+        unsigned number[KEPT] = {0, 1, 2, 3};
+        unsigned choices = order;
+        memcpy((void*)left, (void*)pages, sizeof left);
+        for (unsigned i = 0; i < KEPT * KEPT_BLOCKS; i++)
+            remote_queue_keep(&queue, pages[i % KEPT], list_of_one(blocks[i % KEPT][i / KEPT]));
+        for (unsigned count = KEPT; count > 0; count--) {
+            unsigned at = choices % count;
+            choices /= count;
+            check_kept(&queue, left, count);
+            struct block_list list = remote_queue_take_kept(&queue, left[at]);
+            CHECK(list_count(list.word) == KEPT_BLOCKS && list.tail == blocks[number[at]][0]);
+            CHECK(list_head(list.word) == blocks[number[at]][1]);
+            memmove((void*)&left[at], (void*)&left[at + 1], (count - at - 1) * sizeof left[0]);
+            memmove(&number[at], &number[at + 1], (count - at - 1) * sizeof number[0]);
+        }
+        CHECK(remote_queue_is_empty(&queue));
+    }
+    for (unsigned i = 0; i < KEPT * KEPT_BLOCKS; i++) kl_free(blocks[i % KEPT][i / KEPT]);
+}
+
 int main(void) {
     option_set(OPTION_KEEPER, KEEPER_NEVER); // run_check wants a world at rest
     CHECK(size_class_check());
@@ -229,6 +275,7 @@ int main(void) {
     test_collect();
     test_shrinking();
     test_full_page();
+    test_kept_lists();
     check_work_bounds();
     return 0;
 }
