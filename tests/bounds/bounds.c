@@ -9,6 +9,7 @@
 #include "allocator/heap/pool.h"
 #include "allocator/heap/relief.h"
 #include "allocator/heap/watch.h"
+#include "allocator/slices/fresh.h"
 #include "allocator/slices/reserve.h"
 #include "base/options.h"
 #include "check.h"
@@ -212,8 +213,16 @@ static void work_small(enum operation operation, size_t least, size_t most) {
     }
 }
 
+// What a keeper would do that has learnt nothing: a thread then looks at the blocks that it frees.
+static void keeper_looks(void) {
+    if (mode != KEEPER) return;
+    fresh_forget();
+    (void)fresh_look(0);
+}
+
 static void work_large(enum operation operation, enum operation freed, size_t least, size_t most) {
     for (unsigned i = 0; i < 2 * LARGE_SLOTS; i++) {
+        if (i % 8 == 0) keeper_looks();
         void** slot = &slots[random_below(LARGE_SLOTS)];
         size_t size = least + random_below(most - least);
         if (*slot != NULL) COUNT(freed, kl_free(*slot));
@@ -276,9 +285,23 @@ static void work_fork(void) {
     CHECK(waitpid(child, &status, 0) == child && status == 0);
 }
 
+// The system refuses everything, and most large blocks are too large for the gaps.
+static void work_exhausted(void) {
+    enum { REFUSED = 10 };
+    limit_address_space(0);
+    for (size_t size = (size_t)4 << 20; size > 65536; size /= 2)
+        while (kl_malloc(size - 1000) != NULL) continue;
+    for (unsigned i = 0; i < REFUSED; i++) {
+        void* block;
+        COUNT(MALLOC_REFUSED, block = kl_malloc(65537 + random_below(4000000 - 65537)));
+        COUNT(FREE_LARGE, kl_free(block));
+    }
+}
+
 static void work(void) {
     // A limit makes allocations fail: these are counted alone.
     bool refuses = state_now == STATE_LIMIT;
+    bool is_scarce = state_now == STATE_SCARCE;
     work_fork();
     work_small(refuses ? MALLOC_REFUSED : MALLOC_SMALL, 1, 1024);
     work_small(refuses ? MALLOC_REFUSED : MALLOC_MEDIUM, 1, 65536);
@@ -287,10 +310,11 @@ static void work(void) {
     work_small(ALIGNED, 1, 32768);
     work_large(MALLOC_LARGE, FREE_LARGE, 65537, 4000000);
     work_large(ALIGNED_LARGE, FREE_LARGE, 1, 1000000);
-    work_large(MALLOC_JUMBO, FREE_JUMBO, (size_t)4 << 20, (size_t)80 << 20);
+    if (!is_scarce) work_large(MALLOC_JUMBO, FREE_JUMBO, (size_t)4 << 20, (size_t)80 << 20);
     work_remote();
     work_user_heap();
     work_fork();
+    if (is_scarce) work_exhausted();
 }
 
 // --- One process for each state and mode ---------------------------------------------------------
@@ -377,6 +401,9 @@ static const char* number(char* text, uint64_t value) {
         (void)strcpy(text, "no bound");
     else if (value < 1000)
         (void)sprintf(text, "%lu", (unsigned long)value);
+    else if (value >= 1000000)
+        (void)sprintf(text, "%lu,%03lu,%03lu", (unsigned long)value / 1000000,
+                      (unsigned long)value / 1000 % 1000, (unsigned long)value % 1000);
     else
         (void)sprintf(text, "%lu,%03lu", (unsigned long)value / 1000, (unsigned long)value % 1000);
     return text;

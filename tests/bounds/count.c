@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 
@@ -106,6 +107,7 @@ WRAPPED(int, munmap, (void* at, size_t bytes), (at, bytes))
 WRAPPED(int, madvise, (void* at, size_t bytes, int advice), (at, bytes, advice))
 WRAPPED(int, mprotect, (void* at, size_t bytes, int protection), (at, bytes, protection))
 WRAPPED(int, mincore, (void* at, size_t bytes, unsigned char* pages), (at, bytes, pages))
+WRAPPED(int, getrlimit, (int resource, struct rlimit* limit), (resource, limit))
 WRAPPED(ssize_t, read, (int file, void* buffer, size_t bytes), (file, buffer, bytes))
 WRAPPED(ssize_t, write, (int file, const void* buffer, size_t bytes), (file, buffer, bytes))
 WRAPPED(int, close, (int file), (file))

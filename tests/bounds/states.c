@@ -1,11 +1,15 @@
 #include "states.h"
 #include "allocator/alloc/alloc.h"
 #include "allocator/heap/relief.h"
+#include "allocator/slices/packed.h"
 #include "allocator/slices/run.h"
 #include "allocator/slices/window.h"
 #include "check.h"
 #include "keel/keel.h"
 #include "keel/runtime.h"
+#include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 void become_new_thread(void) {
     thread_heap = (struct heap*)&heap_none;
@@ -84,6 +88,33 @@ static void limited(void) {
     (void)kl_limit(process.held_bytes);
 }
 
+void limit_address_space(size_t bytes_left) {
+    unsigned long pages = 0;
+    FILE* file = fopen("/proc/self/statm", "r");
+    CHECK(file != NULL && fscanf(file, "%lu", &pages) == 1 && fclose(file) == 0);
+    size_t bytes = pages * (size_t)sysconf(_SC_PAGESIZE) + bytes_left;
+    struct rlimit limit = {bytes, bytes};
+    CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+}
+
+// 18 GiB of packed blocks, in more windows than one search looks at. Each second block is freed:
+// the gaps, with room before and behind in their slices, are too small for most other blocks.
+static void scarce_space(void) {
+    enum { BLOCKS = 100000 };
+    static void* gaps[BLOCKS / 2];
+    limit_address_space((size_t)20 << 30);
+    for (unsigned i = 0; i < 64; i++) CHECK(kl_malloc((size_t)2 << 20) != NULL); // from here on
+    CHECK(space_is_scarce());
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        size_t size = i % 2 == 0 ? 66000 + i % 1000 : 200000 + (size_t)i * 7919 % 200000;
+        void* block = kl_malloc(size);
+        CHECK(block != NULL);
+        if (i % 2 == 0) gaps[i / 2] = block;
+    }
+    CHECK(atomic_get(&windows.count) > PACKED_WINDOWS);
+    for (unsigned i = 0; i < BLOCKS / 2; i++) kl_free(gaps[i]);
+}
+
 static void cached_mappings(void) {
     enum { COUNT = 600 };
     static void* blocks[COUNT];
@@ -109,6 +140,7 @@ const struct state states[STATES] = {
     [STATE_MAPPINGS] = {"600 mappings freed", cached_mappings},
     [STATE_QUEUE] = {"65,536 remote frees", long_queue},
     [STATE_RELIEF] = {"unfinished relief", unfinished_relief},
+    [STATE_SCARCE] = {"scarce address space", scarce_space},
     [STATE_LIMIT] = {"memory limit", limited},
-    [STATE_ALL] = {"all but the limit", everything},
+    [STATE_ALL] = {"all but the limits", everything},
 };

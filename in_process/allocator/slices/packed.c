@@ -238,6 +238,15 @@ static void place_begin_shares(const struct place* place, bool zero) {
     atomic_set(&last_room, (uintptr_t)place->window->base + end / SLICE_UNITS * SLICE_BYTES);
 }
 
+// Packed blocks take slices without a search for a run, which would correct the sets.
+static void place_unfile(struct window* window, struct slices taken) {
+    for (unsigned i = 0; i < taken.count;) {
+        size_t slice = taken.first + i;
+        superblock_unfile_taken(window, (unsigned)(slice / SUPERBLOCK_SLICES));
+        i += (unsigned)(SUPERBLOCK_SLICES - slice % SUPERBLOCK_SLICES);
+    }
+}
+
 static struct run place_take(const struct place* place) {
     struct slices whole = place_slices(place);
     struct run run;
@@ -252,6 +261,7 @@ static struct run place_take(const struct place* place) {
         leave_behind(place);
         return packed_none;
     }
+    place_unfile(place->window, whole);
     place_begin_shares(place, run.zero);
     if (place->joins_behind != 0) run.zero &= share_of(place->joins_behind).zero;
     if (place->joins_before != 0) run.zero &= share_of(place->joins_before).zero;

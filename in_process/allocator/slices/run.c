@@ -226,16 +226,6 @@ static unsigned superblocks_for(unsigned slices) {
     return (slices + SUPERBLOCK_SLICES - 1) / SUPERBLOCK_SLICES;
 }
 
-// Removes superblocks without free slices from the sets at once, since a run has taken many of
-// them: the bounded searches for short runs would find little else.
-static void unfile_taken(struct window* window, unsigned first, unsigned count) {
-    for (unsigned index = first; index < first + count; index++) {
-        if (atomic_get(&window->superblocks[index].free) != 0) continue;
-        for (unsigned bucket = 0; bucket < RUN_BUCKETS; bucket++)
-            superblock_unfile(window, index, bucket);
-    }
-}
-
 static struct run window_take_wide(struct window* window, unsigned slices, unsigned count) {
     unsigned first = 0;
     unsigned failed = 0;
@@ -243,7 +233,8 @@ static struct run window_take_wide(struct window* window, unsigned slices, unsig
     for (unsigned tries = 0; tries < WIDE_TRIES; tries++) {
         if (!wide_place(window, count, &first)) break;
         if (range_take(window, (size_t)first * SUPERBLOCK_SLICES, slices, &run, &failed)) {
-            unfile_taken(window, first, superblocks_for(slices));
+            for (unsigned i = 0; i < superblocks_for(slices); i++)
+                superblock_unfile_taken(window, first + i);
             return run;
         }
         superblock_unfile(window, failed, RUN_BUCKETS - 1);

@@ -31,6 +31,12 @@ void superblock_unfile(struct window* window, unsigned index, unsigned bucket) {
     superblock_file(window, index, 0, atomic_get_ordered(&window->superblocks[index].free));
 }
 
+void superblock_unfile_taken(struct window* window, unsigned index) {
+    if (atomic_get(&window->superblocks[index].free) != 0) return;
+    for (unsigned bucket = 0; bucket < RUN_BUCKETS; bucket++)
+        superblock_unfile(window, index, bucket);
+}
+
 void superblock_correct_dirty(struct window* window, unsigned index) {
     if (superblock_is_dirty(&window->superblocks[index])) return;
     window_set_remove(window, SET_DIRTY, index);

@@ -22,6 +22,10 @@ void superblock_file(struct window* window, unsigned index, uint64_t before, uin
 // Removes a superblock that was found not to belong to the bucket, and files it again as it is now.
 void superblock_unfile(struct window* window, unsigned index, unsigned bucket);
 
+// The same for all buckets at once, if a run has taken the last free slices: the bounded searches
+// for short runs would find little else.
+void superblock_unfile_taken(struct window* window, unsigned index);
+
 // True if it may have slices that are free and touched.
 KEEL_INLINE bool superblock_is_dirty(struct superblock* superblock) {
     return (atomic_get_ordered(&superblock->free) & atomic_get_ordered(&superblock->touched)) != 0;

@@ -101,6 +101,27 @@ static void test_zero_is_known(void) {
     CHECK(run_check());
 }
 
+// A superblock without free slices is in no set that the searches for a run look at.
+static void test_full_superblocks_are_not_searched(void) {
+    enum { BLOCKS = 64 };
+    static struct packed blocks[BLOCKS];
+    unsigned full = 0;
+    for (unsigned i = 0; i < BLOCKS; i++) blocks[i] = packed_of(MIB + 192);
+    for (size_t i = 0; i < BLOCKS * MIB / SUPERBLOCK_BYTES; i++) {
+        const char* start = blocks[0].start + i * SUPERBLOCK_BYTES;
+        struct window* window = window_find(start);
+        unsigned index = (unsigned)((size_t)(start - window->base) / SUPERBLOCK_BYTES);
+        if (atomic_get(&window->superblocks[index].free) != 0) continue;
+        full++;
+        for (unsigned b = 0; b < RUN_BUCKETS; b++)
+            CHECK((atomic_get(&window->sets[SET_RUNS + b].words[index / 64]) >> index % 64 & 1) ==
+                  0);
+    }
+    CHECK(full >= BLOCKS * MIB / SUPERBLOCK_BYTES / 2);
+    for (unsigned i = 0; i < BLOCKS; i++) end(&blocks[i]);
+    CHECK(run_check());
+}
+
 // Random sizes and lifetimes. Each block has its own content from its first to its last byte.
 static void test_blocks_do_not_overlap(void) {
     enum { BLOCKS = 300, STEPS = 20000 };
@@ -136,6 +157,7 @@ int main(void) {
     test_place_is_found_again();
     test_room_before_a_block();
     test_zero_is_known();
+    test_full_superblocks_are_not_searched();
     test_blocks_do_not_overlap();
     kl_free(block);
     CHECK(run_check());
