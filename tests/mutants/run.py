@@ -39,6 +39,11 @@ def unit(names):
             [("", f"{{build}}/tests/unit/allocator/allocator_{t}_checked") for t in names])
 
 
+def counted(names):
+    return ([f"allocator_{t}_counted" for t in names],
+            [("", f"{{build}}/tests/unit/allocator/allocator_{t}_counted") for t in names])
+
+
 def contract(names):
     return (["keel_checked_shared"] + [f"{t}-plain" for t in names],
             [(CHECKED, f"{{build}}/tests/{t}-plain") for t in names])
@@ -61,8 +66,7 @@ GUARDED = ("guarded", (["guarded-blocks"],
 QUICK = [
     ("unit", unit(["modules", "packed", "scale", "slow_paths", "growth", "threads", "forked",
                    "keeper", "near_limit", "fresh"])),
-    ("work bounds", (["allocator_modules_counted"],
-                     [("", "{build}/tests/unit/allocator/allocator_modules_counted")])),
+    ("work bounds", counted(["modules", "threads"])),
     ("interleavings", explored(["lock", "remote_queue", "windows", "mappings"])),
     ("contract", contract(["misuse", "aligned", "sizes", "contents", "large"])),
     ("api", api(["statistics", "arenas", "blocks", "heaps"])),

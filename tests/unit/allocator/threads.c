@@ -1,6 +1,7 @@
 // Several threads: blocks change threads, threads come and go, one only frees. Contents are
 // verified on the way.
 #include "allocator/alloc/alloc.h"
+#include "allocator/heap/remote_batch.h"
 #include "allocator/slices/run.h"
 #include "base/atomic.h"
 #include "base/options.h"
@@ -138,11 +139,45 @@ static void test_reluctant_threads(void) {
     CHECK(heaps_made() <= before + 1);
 }
 
+enum { BATCH_BLOCKS = 64, WAITING_BYTES = 32768, SENT = 3000 };
+
+// As heap/remote_batch.h states: no batch has more blocks, and not more bytes wait.
+static void check_batches(const struct heap* heap) {
+    CHECK(heap->waiting_bytes <= WAITING_BYTES);
+    for (unsigned i = 0; i < HEAP_BATCHES; i++) {
+        const struct remote_batch* batch = &heap->batches[i];
+        if (batch->page != NULL) CHECK(list_count(batch->blocks.word) < BATCH_BLOCKS);
+    }
+}
+
+static void* free_in_batches(void* blocks) {
+    kl_free(kl_malloc(1)); // a heap
+    for (unsigned i = 0; i < SENT; i++) {
+        kl_free(((void**)blocks)[i]);
+        check_batches(thread_heap);
+    }
+    CHECK(atomic_get(&thread_heap->counts[HEAP_BATCHES_SENT]) > 0);
+    return NULL;
+}
+
+static void test_batches(void) {
+    static const size_t sizes[] = {8, 100, 1000, 9000, 30000, 60000};
+    static void* blocks[SENT];
+    for (unsigned i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        pthread_t thread;
+        for (unsigned j = 0; j < SENT; j++) CHECK((blocks[j] = kl_malloc(sizes[i])) != NULL);
+        CHECK(pthread_create(&thread, NULL, free_in_batches, blocks) == 0);
+        CHECK(pthread_join(thread, NULL) == 0);
+        kl_collect(true);
+    }
+}
+
 int main(void) {
     CHECK(pthread_key_create(&early_key, early_ends) == 0);
     option_set(OPTION_KEEPER, KEEPER_NEVER); // run_check wants a world at rest
     test_generations();
     test_many_threads();
+    test_batches();
 #ifdef __SANITIZE_THREAD__ // its runtime does not survive the last round of destructors
     (void)test_reluctant_threads;
 #else
