@@ -134,13 +134,13 @@ static void everything(void) {
 
 const struct state states[STATES] = {
     [STATE_NEW] = {"new process", nothing},
-    [STATE_SPACE] = {"2 TiB of address space", much_space},
+    [STATE_SPACE] = {"2 TiB of space", much_space},
     [STATE_FRAGMENTS] = {"fragmented windows", fragments},
     [STATE_HEAPS] = {"8,000 heaps", many_heaps},
     [STATE_MAPPINGS] = {"600 mappings freed", cached_mappings},
     [STATE_QUEUE] = {"65,536 remote frees", long_queue},
     [STATE_RELIEF] = {"unfinished relief", unfinished_relief},
-    [STATE_SCARCE] = {"scarce address space", scarce_space},
+    [STATE_SCARCE] = {"scarce space", scarce_space},
     [STATE_LIMIT] = {"memory limit", limited},
     [STATE_ALL] = {"all but the limits", everything},
 };

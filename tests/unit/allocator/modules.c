@@ -213,21 +213,9 @@ static void test_full_page(void) {
     while (count > 0) kl_free(blocks[--count]);
 }
 
-enum { KEPT = 4, KEPT_BLOCKS = 2 };
-
-static void check_kept(const struct remote_queue* queue, struct page** expected, unsigned count) {
-    const struct page* page = (const struct page*)atomic_get(&queue->kept_first);
-    CHECK(atomic_get(&queue->kept_count) == count);
-    for (unsigned i = 0; i < count; i++) {
-        CHECK(page == expected[i]);
-        page = page_remote(page)->kept_next;
-    }
-    CHECK(page == NULL);
-}
-
 // Pages with kept blocks are taken in each order.
 static void test_kept_lists(void) {
-    enum { ORDERS = 24 };
+    enum { KEPT = 4, KEPT_BLOCKS = 2, ORDERS = 24 };
     struct remote_queue queue = {0};
     struct block* blocks[KEPT][KEPT_BLOCKS];
     struct page* pages[KEPT];
@@ -237,21 +225,21 @@ static void test_kept_lists(void) {
         CHECK(page_of_block(blocks[i][1]) == pages[i] && (i == 0 || pages[i] != pages[i - 1]));
     }
     for (unsigned order = 0; order < ORDERS; order++) {
-        struct page* left[KEPT];
-        unsigned number[KEPT] = {0, 1, 2, 3};
+        unsigned left[KEPT] = {0, 1, 2, 3};
         unsigned choices = order;
-        memcpy((void*)left, (void*)pages, sizeof left);
         for (unsigned i = 0; i < KEPT * KEPT_BLOCKS; i++)
             remote_queue_keep(&queue, pages[i % KEPT], list_of_one(blocks[i % KEPT][i / KEPT]));
-        for (unsigned count = KEPT; count > 0; count--) {
+        for (unsigned count = KEPT; count > 0; choices /= count--) {
             unsigned at = choices % count;
-            choices /= count;
-            check_kept(&queue, left, count);
-            struct block_list list = remote_queue_take_kept(&queue, left[at]);
-            CHECK(list_count(list.word) == KEPT_BLOCKS && list.tail == blocks[number[at]][0]);
-            CHECK(list_head(list.word) == blocks[number[at]][1]);
-            memmove((void*)&left[at], (void*)&left[at + 1], (count - at - 1) * sizeof left[0]);
-            memmove(&number[at], &number[at + 1], (count - at - 1) * sizeof number[0]);
+            const struct page* page = (const struct page*)atomic_get(&queue.kept_first);
+            CHECK(atomic_get(&queue.kept_count) == count);
+            for (unsigned i = 0; i < count; i++, page = page_remote(page)->kept_next)
+                CHECK(page == pages[left[i]]);
+            CHECK(page == NULL);
+            struct block_list list = remote_queue_take_kept(&queue, pages[left[at]]);
+            CHECK(list_count(list.word) == KEPT_BLOCKS && list.tail == blocks[left[at]][0]);
+            CHECK(list_head(list.word) == blocks[left[at]][1]);
+            memmove(&left[at], &left[at + 1], (count - at - 1) * sizeof left[0]);
         }
         CHECK(remote_queue_is_empty(&queue));
     }
