@@ -94,6 +94,43 @@ TEST(a_small_heap_keeps_little) {
     CHECK_WITH(more < 700 * KIB, "%zu KiB", more / KIB);
 }
 
+// Blocks of a page return in the order of their frees, except that each 16 of them are mixed. A
+// page of 16-byte blocks has 4,096 of them: more than its array of free blocks has places.
+TEST(small_blocks_return_in_the_order_of_their_frees) {
+    enum { PAGES = 4, IN_PAGE = 4096, COUNT = PAGES * IN_PAGE, SLICE = 65536, MIXED = 16 };
+    static char* blocks[COUNT];
+    static struct {
+        uintptr_t slice;
+        int freed, returned;
+        int order[IN_PAGE]; // of the block at this place: how many were freed before; -1: live
+    } pages[2 * PAGES];
+    for (int i = 0; i < COUNT; i++) CHECK((blocks[i] = kl_malloc(8)) != NULL);
+    for (int i = 0; i < COUNT; i++) {
+        uintptr_t slice = (uintptr_t)blocks[i] / SLICE;
+        int p = 0;
+        while (pages[p].slice != 0 && pages[p].slice != slice) CHECK(++p < 2 * PAGES);
+        if (pages[p].slice == 0) memset(pages[p].order, -1, sizeof pages[p].order);
+        pages[p].slice = slice;
+        if (i % 64 == 0) continue; // so that no page ends
+        pages[p].order[(uintptr_t)blocks[i] % SLICE / 16] = pages[p].freed++;
+        kl_free(blocks[i]);
+    }
+    int returned = 0;
+    for (int i = 0; i < COUNT / 2; i++) {
+        uintptr_t block = (uintptr_t)kl_malloc(8);
+        int p = 0;
+        while (p < 2 * PAGES && pages[p].slice != block / SLICE) p++;
+        if (p == 2 * PAGES) continue;
+        int* order = &pages[p].order[block % SLICE / 16];
+        if (*order < 0) continue; // it was carved now
+        int early = *order - pages[p].returned++;
+        CHECK_WITH(early < MIXED && early > -MIXED, "%d places too early", early);
+        *order = -1;
+        returned++;
+    }
+    CHECK_WITH(returned > COUNT / 3, "%d blocks were freed before", returned);
+}
+
 // The keeper puts guards over blocks that stay in quarantine.
 static bool faults(const volatile char* address) {
     pid_t child = fork();

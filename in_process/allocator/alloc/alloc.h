@@ -208,6 +208,8 @@ void* alloc_plain(size_t size, size_t alignment, bool zero);
 // Called after the last used block of a page was freed. Releases the page, unless it is a current
 // page.
 KEEL_NOINLINE void free_page_emptied(struct page* page);
+// Secure flavour: finishes a free, after page_try_push has failed.
+KEEL_NOINLINE void free_into_full_queue(struct page* page);
 // Frees a block in the cases that free_block does not handle (see the outline above).
 KEEL_NOINLINE void free_slow(void* address, struct page* page);
 
@@ -226,7 +228,9 @@ KEEL_INLINE void free_own(struct page* page, void* address) {
     uintptr_t mask;
     if (KEEL_UNLIKELY(!block_try_free(page, address, thread_heap->free_mark, &mask)))
         free_slow(address, page);
-    else if (KEEL_UNLIKELY(page_push_masked(page, address, mask)))
+    else if (KEEL_UNLIKELY(!page_try_push(page, address, mask)))
+        free_into_full_queue(page);
+    else if (KEEL_UNLIKELY(page_count_pushed(page, 1)))
         free_page_emptied(page);
 }
 

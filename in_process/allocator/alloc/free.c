@@ -18,6 +18,11 @@ void free_page_emptied(struct page* page) {
     slow_path_note(&heap->slow_paths, SLOW_PATH_PAGE_EMPTIED, begun);
 }
 
+void free_into_full_queue(struct page* page) {
+    queue_push_last(page);
+    if (page_count_pushed(page, 1)) free_page_emptied(page);
+}
+
 // No block of Keel begins at the address. If the address is in address space that Keel has
 // reserved, this is a fault. Otherwise the block belongs to another allocator, or was allocated
 // before Keel was loaded. Then the only safe action is to leak it.

@@ -22,8 +22,9 @@ static unsigned mark_bin(struct idle* idle, const struct heap* heap, const struc
 }
 
 static void mark_free(struct idle* idle, const struct page* page) {
-    const struct block* block = page_first_free(page_use(page));
-    for (; block != NULL; block = block_next(block)) mark(idle, page, block);
+    struct queue_position position = page_free_begin(page);
+    const struct block* block;
+    while ((block = page_free_next(page, &position)) != NULL) mark(idle, page, block);
 }
 
 static bool visit_small(struct heap* heap, const struct page* page, bool blocks,

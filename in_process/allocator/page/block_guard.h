@@ -10,9 +10,11 @@
 //         | ~mask ^ thread << 42                  free; `thread` freed it (0: not known)
 //   link  = reversed(next) ^ mask                 in a free block; 0 in a live one
 //
-// A block in a heap's bin has no link: its first word is 0. The bytes of `next` are reversed, so
-// that a write to the first bytes of a block changes the high bits of the address, which are those
-// of the page: a changed link then leads out of the page.
+// In most free blocks `next` is NULL, also in those of a heap's bin: their order is in the metadata
+// (free_queue.h). malloc verifies it. `next` is not NULL where blocks are linked: in the lists of
+// other threads, and in what free_queue.h calls a chain. There its bytes are reversed, so that a
+// write to the first bytes of a block changes the high bits of the address, which are those of the
+// page: a changed link then leads out of the page.
 //
 // free verifies that the block is live. Therefore these errors are found at the free: a second
 // free, a free of any address that is not a live block, and a write over the end of a block. malloc
@@ -21,8 +23,8 @@
 // read a state or a link guesses a state with a probability of 2^-41.
 //
 // The key can be computed from a state or a link and its address. Therefore no block that malloc
-// returns contains such a word: a refill removes the links, and when a page ends, the words of all
-// its blocks are removed. Those of large blocks are removed, too (large.h).
+// returns contains such a word: malloc removes the link, and when a page ends, the words of all its
+// blocks are removed. Those of large blocks are removed, too (large.h).
 #ifndef KEEL_ALLOCATOR_PAGE_BLOCK_GUARD_H
 #define KEEL_ALLOCATOR_PAGE_BLOCK_GUARD_H
 
@@ -127,7 +129,7 @@ KEEL_COLD bool block_is_zero(const void* block, uint32_t block_bytes);
 
 // A new block of a bin: free, by no thread.
 KEEL_INLINE void block_carve(struct block* block, uint32_t block_bytes) {
-    block->next = NULL;
+    block_set_next(block, NULL);
     *block_state(block, block_bytes) = ~block_mask(block);
 }
 
@@ -181,8 +183,9 @@ KEEL_INLINE void block_take(struct block* block, uint32_t block_bytes) {
     uint64_t* state = block_state(block, block_bytes);
     uintptr_t mask = block_mask(block);
     uint64_t wrong = (*state ^ ~mask) << (64 - STATE_THREAD_SHIFT); // as in state_is_free
-    if (KEEL_UNLIKELY((wrong | (uintptr_t)block->next) != 0)) block_fault_in_bin(block);
+    if (KEEL_UNLIKELY((wrong | ((uintptr_t)block->next ^ mask)) != 0)) block_fault_in_bin(block);
     *state = mask;
+    block->next = NULL;
 }
 
 // Gives a block of a bin to the program, if it is free; else does nothing. `key` is that of the
@@ -192,8 +195,9 @@ KEEL_INLINE bool block_try_take(struct block* block, uint32_t block_bytes, uintp
     uint64_t* state = block_state(block, block_bytes);
     // The sum of a number and its complement is -1.
     uint64_t wrong = (*state + mask + 1) << (64 - STATE_THREAD_SHIFT); // as in state_is_free
-    if ((wrong | (uintptr_t)block->next) != 0) return false;
+    if ((uintptr_t)block->next != mask || wrong != 0) return false;
     *state = mask;
+    block->next = NULL;
     return true;
 }
 

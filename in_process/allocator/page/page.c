@@ -89,7 +89,8 @@ struct page* page_begin(char* start, unsigned slices, unsigned size_class, uintp
     if (KEEL_SECURE) page_set_fast(page);
     struct page_use* use = page_use(page);
     use->next = NULL;
-    page_unlink_all(use);
+    use->local_free = NULL;
+    if (KEEL_SECURE) queue_clear(use, window_queue(start));
     use->used = 0;
     use->carved = 0;
     atomic_set(&use->list, PAGE_UNLISTED);
@@ -102,18 +103,6 @@ struct page* page_begin(char* start, unsigned slices, unsigned size_class, uintp
         atomic_set_release(&page[i].owner, owner | PAGE_INTERIOR);
     }
     return page;
-}
-
-// The block after a free one. Ends the process if the link has been written to: then it leads out
-// of the page, whose first block is at `start`, and whose last one has the offset `last`. NULL if
-// `at_end` is true and the list ends here.
-KEEL_INLINE struct block* block_next_in(const char* start, size_t last, const struct block* block,
-                                        bool at_end) {
-    struct block* next = block_next(block);
-    if (KEEL_UNLIKELY((uintptr_t)next - (uintptr_t)start > last)) {
-        if (next != NULL || !at_end) block_fault_in_bin(block);
-    }
-    return next;
 }
 
 // Erases the link and the state, from which the key follows. Other blocks may use the memory next,
@@ -145,13 +134,12 @@ static KEEL_COLD void page_verify_zero(const struct page* page) {
     }
 }
 
-// All blocks are in the list. In the order of their addresses, because the list leads to and fro:
-// then each step would wait for memory. Only one link is NULL.
-static void page_erase_list(struct page* page) {
+// All blocks are in the queue. In the order of their addresses, because the processor prefetches
+// this order. A link is NULL, or leads to another block of the page.
+static void page_erase_queue(struct page* page) {
     const uint32_t block_bytes = page->block_bytes;
     const char* start = page->start;
     const size_t last = page_last(page);
-    bool ended = false;
     if (KEEL_UNLIKELY(block_guard.zero != 0)) page_verify_zero(page);
     for (char* at = carve_first(page); at != start;) {
         at -= block_bytes;
@@ -159,17 +147,15 @@ static void page_erase_list(struct page* page) {
         if (KEEL_UNLIKELY(!state_is_free(*block_state(block, block_bytes), block_mask(block))))
             block_fault_at_malloc(block, block_bytes);
         const struct block* next = block_next(block);
-        if (KEEL_UNLIKELY((uintptr_t)next - (uintptr_t)start > last)) {
-            if (next != NULL || ended) block_fault_in_bin(block);
-            ended = true;
-        }
+        if (KEEL_UNLIKELY(next != NULL && (uintptr_t)next - (uintptr_t)start > last))
+            block_fault_in_bin(block);
         block_erase(block, block_bytes);
     }
 }
 
 static void page_erase_free(struct page* page) {
     if (page_use(page)->used == 0) {
-        page_erase_list(page);
+        page_erase_queue(page);
         return;
     }
     // The keeper has gathered the blocks (heap/relief.c). Their links are not verified.
@@ -283,47 +269,23 @@ unsigned page_carve_into(struct page* page, struct block** end, unsigned limit) 
     return count;
 }
 
-// Takes the first blocks of the list and puts each at its place. The state of each block is
-// verified when malloc returns it.
-KEEL_INLINE struct block* take_first(const struct page* page, struct block** blocks, unsigned count,
-                                     const uint8_t* order) {
-    struct block* block = page_first_free(page_use(page));
-    const char* start = page->start;
-    uint32_t block_bytes = page->block_bytes;
-    size_t last = page_last(page);
-#pragma GCC unroll 16
-    for (unsigned i = 0; i < count; i++) {
-        KEEL_PREFETCH(block_state(block, block_bytes));
-        blocks[order[i]] = block;
-        struct block* next = block_next_in(start, last, block, i + 1 == count);
-        block->next = NULL;
-        block = next;
-    }
-    return block;
-}
-
-static KEEL_NOINLINE struct block* take_few(const struct page* page, struct block** blocks,
-                                            unsigned count) {
+static KEEL_NOINLINE void take_few(struct page* page, struct block** blocks, unsigned count) {
     uint8_t buffer[BIN_BLOCKS + 1];
-    return take_first(page, blocks, count, random_order(count, buffer));
+    queue_take(page, blocks, count, random_order(count, buffer));
 }
 
+// The link and the state of each block are verified when malloc returns it.
 unsigned page_take_oldest(struct page* page, struct block** end) {
     struct page_use* use = page_use(page);
     uint32_t left = use->carved - use->used - page_quarantine(page);
     unsigned count = left < BIN_BLOCKS ? left : BIN_BLOCKS;
     struct block** blocks = end - count;
-    struct block* rest;
-    if (KEEL_LIKELY(count == BIN_BLOCKS))
-        rest = take_first(page, blocks, BIN_BLOCKS, random_order(BIN_BLOCKS, NULL));
-    else if (count == 1)
-        rest = take_first(page, blocks, 1, order_of_one);
-    else
-        rest = take_few(page, blocks, count);
-    if (KEEL_UNLIKELY(block_guard.zero != 0)) verify_zero(blocks, count, page->block_bytes);
-    use->local_free = (struct block*)link_order((uintptr_t)rest);
-    if (rest == NULL) page_unlink_all(use);
     use->used += count;
+    if (KEEL_LIKELY(count == BIN_BLOCKS))
+        queue_take_most(page, blocks, random_order(BIN_BLOCKS, NULL));
+    else
+        take_few(page, blocks, count);
+    if (KEEL_UNLIKELY(block_guard.zero != 0)) verify_zero(blocks, count, page->block_bytes);
     return count;
 }
 
@@ -333,8 +295,9 @@ bool page_check(const struct page* page) {
     if (page->block_bytes != size_class_bytes[page->size_class]) return false;
     if ((size_t)page->capacity * page->block_bytes > page->bytes) return false;
     unsigned length = 0;
-    for (const struct block* block = page_first_free(use); block != NULL;
-         block = block_next(block)) {
+    struct queue_position position = page_free_begin(page);
+    const struct block* block;
+    while ((block = page_free_next(page, &position)) != NULL) {
         if ((const char*)block < page->start || (const char*)block >= page->start + page->bytes)
             return false;
         if (!page_begins_block(page, block) || ++length > use->carved) return false;

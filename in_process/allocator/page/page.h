@@ -11,6 +11,7 @@
 #define KEEL_ALLOCATOR_PAGE_PAGE_H
 
 #include "allocator/page/block_guard.h"
+#include "allocator/page/free_queue.h"
 #include "allocator/page/size_class.h"
 #include "allocator/slices/page_map.h"
 #include "allocator/slices/prefault.h"
@@ -101,12 +102,12 @@ KEEL_INLINE bool page_begins_system_page(const struct page* page) {
 //
 // Plain flavour: one list, last in, first out. A refill takes all of it.
 //
-// Secure flavour: one list, first in, first out. The blocks that were freed last stay in it, as
-// many as an eighth of the page: that many other frees separate the free of a block from its reuse.
-// A refill takes at most BIN_BLOCKS of the others, in a random order. It puts them into an array,
-// the heap's bin (heap/bin.h), and not into a list.
+// Secure flavour: a queue, first in, first out (page/free_queue.h). The blocks that were freed last
+// stay in it, as many as an eighth of the page: that many other frees separate the free of a block
+// from its reuse. A refill takes at most BIN_BLOCKS of the others, in a random order. It puts them
+// into an array, the heap's bin (heap/bin.h), and not into a list.
 
-// For the secure flavour: blocks that stay in the list.
+// For the secure flavour: blocks that stay in the queue.
 KEEL_INLINE uint32_t page_quarantine(const struct page* page) {
     return (page->capacity + 4u) / 8;
 }
@@ -144,55 +145,70 @@ KEEL_INLINE struct block* page_take_free(struct page* page) {
     return list;
 }
 
-// The first block of the list of free blocks.
-KEEL_INLINE struct block* page_first_free(const struct page_use* use) {
-    return (struct block*)link_order((uintptr_t)use->local_free);
-}
-
-// Links a list of blocks into the list of free blocks. `tail_mask`: block_mask of the tail.
-KEEL_INLINE void page_link(struct page_use* use, struct block* head, struct block* tail,
-                           uintptr_t tail_mask) {
-    if (!KEEL_SECURE) {
-        tail->next = use->local_free;
-        use->local_free = head;
-        return;
-    }
-    // The last link is NULL, masked. The exclusive or puts `head` there, and keeps what the program
-    // may have changed.
-    *use->tail = (struct block*)((uintptr_t)*use->tail ^ link_order((uintptr_t)head));
-    tail->next = (struct block*)tail_mask;
-    use->tail = &tail->next;
-}
-// Makes the list empty.
+// Makes the set of free blocks empty.
 KEEL_INLINE void page_unlink_all(struct page_use* use) {
     use->local_free = NULL;
-    if (KEEL_SECURE) use->tail = &use->local_free;
+    if (KEEL_SECURE) queue_clear(use, queue_places(use));
+}
+
+// Puts a block back, without counting it. `mask`: its block_mask. False: the caller calls
+// queue_push_last.
+KEEL_INLINE bool page_try_push(struct page* page, void* address, uintptr_t mask) {
+    struct page_use* use = page_use(page);
+    struct block* block = address;
+    if (KEEL_SECURE) {
+        block->next = (struct block*)mask; // NULL, masked
+        return queue_try_push(use, block);
+    }
+    block->next = use->local_free;
+    use->local_free = block;
+    return true;
+}
+// Counts blocks that were put back. True if the page has no used block left.
+KEEL_INLINE bool page_count_pushed(struct page* page, unsigned count) {
+    struct page_use* use = page_use(page);
+    atomic_order_for_signals(); // `used` last, see heap/relief.c; the compiler alone has to know
+    use->used -= count;
+    return use->used == 0;
 }
 
 // Puts a block back. True if the page has no used block left.
-KEEL_INLINE bool page_push_masked(struct page* page, void* address, uintptr_t mask) {
-    struct page_use* use = page_use(page);
-    page_link(use, address, address, mask);
-    atomic_order_for_signals(); // `used` last, see heap/relief.c; the compiler alone has to know
-    return --use->used == 0;
-}
 KEEL_INLINE bool page_push(struct page* page, void* address) {
-    return page_push_masked(page, address, block_mask(address));
+    bool pushed = page_try_push(page, address, block_mask(address));
+    if (KEEL_SECURE && !pushed) queue_push_last(page);
+    return page_count_pushed(page, 1);
 }
 
 // Puts a list of `count` blocks back, O(1). True if the page has no used block left.
 KEEL_INLINE bool page_push_list(struct page* page, struct block* head, struct block* tail,
                                 unsigned count) {
     struct page_use* use = page_use(page);
-    page_link(use, head, tail, block_mask(tail));
-    atomic_order_for_signals(); // likewise
-    use->used -= count;
-    return use->used == 0;
+    if (KEEL_SECURE && head == tail) return page_push(page, head);
+    block_set_next(tail, use->local_free); // NULL in the secure flavour
+    if (KEEL_SECURE)
+        queue_push_list(page, head, tail);
+    else
+        use->local_free = head;
+    return page_count_pushed(page, count);
+}
+
+// The free blocks one after the other, not those in the heap's bin. `position` begins as
+// page_free_begin(page).
+KEEL_INLINE struct queue_position page_free_begin(const struct page* page) {
+    return (struct queue_position){KEEL_SECURE ? page_use(page)->queue_first : 0, NULL};
+}
+// NULL: there are no more.
+KEEL_INLINE struct block* page_free_next(const struct page* page, struct queue_position* position) {
+    if (KEEL_SECURE) return queue_next(page, position);
+    bool begins = position->block == NULL;
+    position->block = begins ? page_use(page)->local_free : position->block->next;
+    return position->block;
 }
 
 KEEL_INLINE bool page_has_free(const struct page* page) {
     const struct page_use* use = page_use(page);
-    return use->local_free != NULL || use->carved < page->capacity;
+    bool free = KEEL_SECURE ? use->carved != use->used : use->local_free != NULL;
+    return free || use->carved < page->capacity;
 }
 
 // The partition of a page of small blocks or of a large block.

@@ -61,24 +61,30 @@ struct page {
 _Static_assert(sizeof(struct page) == KEEL_CACHE_LINE, "no line with that of another thread");
 
 // The owner's half of a page of small blocks. Only the thread that holds the owning heap writes it
-// (exception: heap/relief.h). Invariant: used + length(local_free) == carved <= capacity.
+// (exception: heap/relief.h). Invariant: used + free blocks == carved <= capacity.
 //
-//   0      8            16     20       22     23      24     32     40         42       43
-//   | next | local_free | used | carved | list | fresh | prev | tail | resident | absent | unused |
+//   0      8            16     20       22     23      24     32       34        35
+//   | next | local_free | used | carved | list | fresh | prev | resident | absent | unused |
+//
+//   36            38            40           48          56       64
+//   | queue_first | chain_place | chain_tail | queue_end | unused |     secure flavour only
 struct page_use {
     KEEL_ALIGNED(KEEL_CACHE_LINE) struct page* next;
-    struct block* local_free; // free blocks, without those in the heap's bin (page_first_free)
+    struct block* local_free; // plain flavour: free blocks, without those in the heap's bin
     uint32_t used;            // blocks that the program, a bin, a batch or a remote list holds
     uint16_t carved;   // blocks 0..carved-1 exist; this page never wrote the memory behind them
     atomic_small list; // enum page_list: the list that next/prev link it into
     uint8_t fresh;     // enum page_fresh: state of the memory behind the carved blocks
     struct page* prev;
-    struct block**
-        tail;          // secure flavour: the last link of local_free, or local_free if it is empty
     uint16_t resident; // system pages, from the page's start on, that are resident if PAGE_COLD
     // Of each slice, not of the page: system pages at its end that the last page there left cold. A
     // hint, for a free slice that counts as one that occupies memory.
     uint8_t absent;
+    // The free blocks of the secure flavour (page/free_queue.h).
+    uint16_t queue_first;     // the place of the first entry
+    uint16_t chain_place;     // the place of the last chain; UINT16_MAX: there is no chain
+    struct block* chain_tail; // the last block of this chain
+    uint16_t* queue_end;      // the address of the place behind the last entry
 };
 _Static_assert(sizeof(struct page_use) == sizeof(struct page), "one index, three arrays");
 

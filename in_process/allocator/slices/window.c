@@ -9,6 +9,7 @@ struct windows windows;
 KEEL_TLS unsigned thread_partition;
 
 #define METADATA_BYTES (WINDOW_HEADER_BYTES + PAGE_PARTS * PAGE_PART_DISTANCE)
+#define PART_QUEUES_BYTES (WINDOW_PART_BYTES / SLICE_BYTES * QUEUE_BYTES)
 
 static atomic_word* offset_of(const void* address) {
     return &page_map.offset[(uint16_t)((uintptr_t)address >> WINDOW_SHIFT)];
@@ -31,6 +32,17 @@ void windows_prepare(void) {
 
 // --- Metadata ------------------------------------------------------------------------------------
 
+// Maps the queues of one part, between guards. Two threads may do so at once.
+static bool part_add_queues(struct window* window, unsigned part) {
+    char* queues = os_map_guarded(PART_QUEUES_BYTES);
+    if (queues == NULL) return false;
+    os_forbid_huge_pages(queues, PART_QUEUES_BYTES);
+    uintptr_t none = 0;
+    if (!atomic_try_word(&window->queues[part], &none, (uintptr_t)queues))
+        os_unmap_guarded(queues, PART_QUEUES_BYTES);
+    return true;
+}
+
 // Makes the metadata of one part writable. Two threads may do so at once.
 static bool part_describe(struct window* window, unsigned part) {
     uintptr_t bit = (uintptr_t)1 << part;
@@ -40,6 +52,7 @@ static bool part_describe(struct window* window, unsigned part) {
     for (unsigned i = 0; i < PAGE_PARTS; i++) {
         if (!os_allow_writing(pages + i * PAGE_PART_DISTANCE, bytes)) return false;
     }
+    if (KEEL_SECURE && !part_add_queues(window, part)) return false;
     uintptr_t described = atomic_get(&window->described);
     while (!atomic_try_word(&window->described, &described, described | bit)) continue;
     return true;
@@ -78,6 +91,12 @@ static struct window* window_make(const void* address) {
         return window_of_offset(expected);
     }
     return window;
+}
+
+uint16_t* window_queue(const void* page) {
+    size_t offset = (uintptr_t)page % WINDOW_BYTES;
+    uintptr_t queues = atomic_get_acquire(&window_find(page)->queues[offset / WINDOW_PART_BYTES]);
+    return (uint16_t*)(queues + offset % WINDOW_PART_BYTES / SLICE_BYTES * QUEUE_BYTES);
 }
 
 struct window* window_for(const void* address) {

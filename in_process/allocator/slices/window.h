@@ -66,6 +66,9 @@ struct window {
     atomic_word chosen;    // 1: by Keel, so that it has a huge zone; only in partition 0
     atomic_word partition; // all of its slices are of this partition, plus 1; 0: not listed yet
     atomic_word described; // bit i: the metadata of part i can be written
+    // Secure flavour: of each part, the arrays of QUEUE_PLACES places for the pages that begin at
+    // its slices (page/free_queue.h).
+    atomic_word queues[WINDOW_PARTS];
     // By superblock, a bit for each slice: the slice may have room behind a packed block's end, or
     // before a packed block's start (packed.h).
     atomic_bits room_behind[WINDOW_SUPERBLOCKS];
@@ -80,6 +83,9 @@ struct window {
     atomic_bits groups_begun[HUGE_GROUPS / 64];
     atomic_bits groups_divided[HUGE_GROUPS / 64];
 };
+// In a mapping, each array is at a multiple of its size.
+#define QUEUE_PLACES 512u
+#define QUEUE_BYTES (QUEUE_PLACES * sizeof(uint16_t))
 #define WINDOW_HEADER_BYTES ((size_t)65536)
 _Static_assert(sizeof(struct window) <= WINDOW_HEADER_BYTES, "header fits");
 _Static_assert(offsetof(struct window, superblocks) == 0 &&
@@ -142,8 +148,12 @@ static inline struct window* window_next(unsigned partition, unsigned set, unsig
 void windows_prepare(void);
 
 // The window of `address`, made if there is none; the metadata of the part that contains the
-// address can be written. NULL: no memory for it. Lock-free. At most 4 system calls.
+// address can be written. NULL: no memory for it. Lock-free. At most 4 system calls; in the secure
+// flavour 5 more.
 struct window* window_for(const void* address);
+
+// Secure flavour: the array for the queue of a page that begins at this address.
+uint16_t* window_queue(const void* page);
 
 // The window of `address` if there is one, else NULL.
 struct window* window_find(const void* address);

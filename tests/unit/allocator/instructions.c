@@ -35,8 +35,8 @@ static const struct {
     unsigned long bound;
     unsigned long secure; // of the secure flavour; 0: not counted
 } phases[PHASE_COUNT] = {
-    [MALLOC_HIT] = {"malloc(64), block ready", 16, 25},
-    [FREE_HIT] = {"free, own page", 18, 34},
+    [MALLOC_HIT] = {"malloc(64), block ready", 16, 27},
+    [FREE_HIT] = {"free, own page", 18, 37},
     [MALLOC_MEDIUM_HIT] = {"malloc(4000), block ready", 30, 0},
     [CALLOC_HIT] = {"calloc(1, 64), block ready", 40, 0},
     [MALLOC_LARGE] = {"malloc(100000)", 600, 0},
