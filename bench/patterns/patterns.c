@@ -5,7 +5,8 @@
 //   patterns NAME [--calls]       runs it once and prints one line of JSON:
 //
 //     wall_ns, cpu_ns   of the pattern alone; cpu_ns with all threads, the allocator's own included
-//     peak_kib          high-water mark of the resident set, less what was resident before
+//     peak_kib          high-water mark of the resident set, less the files that were resident
+//                       before: what an allocator occupies before main counts as well
 //     faults            page faults without input or output
 //     calls             calls of the allocator
 //     worst_ns          the slowest single call; 0 without --calls, which times each call
@@ -555,7 +556,7 @@ static int run(const struct pattern* p, double after) {
     void (*begin_timing)(void) = (void (*)(void))dlsym(RTLD_DEFAULT, "keel_bridge_begin");
     if (begin_timing != NULL) begin_timing();
     unsigned long faults = faults_so_far();
-    uint64_t before = status_kib("VmRSS");
+    uint64_t before = status_kib("RssFile");
     uint64_t wall = now_ns(CLOCK_MONOTONIC), cpu = now_ns(CLOCK_PROCESS_CPUTIME_ID);
     p->run(p);
     wall = now_ns(CLOCK_MONOTONIC) - wall;

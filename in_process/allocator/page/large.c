@@ -103,6 +103,10 @@ static struct run run_likely_filled(size_t bytes, bool populates) {
     return run;
 }
 
+static void watch_fresh(struct run run, size_t bytes) {
+    if (run.start != NULL && !run.warm) fresh_begin(run.start, bytes, FRESH_SLICES);
+}
+
 struct large large_allocate(size_t bytes, size_t alignment, bool populates) {
     if (!large_is_possible(bytes, alignment)) return large_none;
     if (bytes == 0) bytes = 1;
@@ -114,6 +118,7 @@ struct large large_allocate(size_t bytes, size_t alignment, bool populates) {
         struct large block = large_warm(bytes, alignment, slices);
         if (block.start != NULL) return block;
     }
+    if (bytes >= FRESH_BYTES_MIN) fresh_learn();
     bool too_wide = alignment_slices > 1 && slices + alignment_slices - 1 > SUPERBLOCK_SLICES;
     bool movable = bytes >= LARGE_MOVABLE_BYTES;
     // In the secure flavour mappings are not kept in quarantine.
@@ -126,8 +131,7 @@ struct large large_allocate(size_t bytes, size_t alignment, bool populates) {
                          ? run_allocate_aligned((unsigned)slices, (unsigned)alignment_slices)
                      : bytes < FRESH_BYTES_MIN ? run_likely_filled(bytes, populates)
                                                : run_allocate((unsigned)slices);
-    if (!run.warm && run.start != NULL && bytes >= FRESH_BYTES_MIN)
-        fresh_begin(run.start, bytes, FRESH_SLICES);
+    watch_fresh(run, bytes);
     return large_of_run(run, slices);
 }
 
@@ -142,11 +146,14 @@ struct large large_allocate_in(struct arena* arena, size_t bytes, size_t alignme
 struct large large_allocate_movable(size_t bytes) {
     if (!large_is_possible(bytes, 1) || !limit_admits(bytes)) return large_none;
     size_t slices = slices_for(bytes);
+    if (bytes >= FRESH_BYTES_MIN) fresh_learn();
     if (bytes >= LARGE_MOVABLE_BYTES) {
         struct large block = large_jumbo(bytes, 1);
         if (block.start != NULL || slices > RUN_SLICES_MAX) return block;
     }
-    return large_of_run(run_allocate_growing((unsigned)slices), slices);
+    struct run run = run_allocate_growing((unsigned)slices);
+    watch_fresh(run, bytes);
+    return large_of_run(run, slices);
 }
 
 void large_end(struct page* page) {
@@ -162,8 +169,10 @@ static void end_fresh(const struct page* page) {
 static void* leave_run(struct page* page, size_t bytes) {
     char* start = page->start;
     if (bytes < LARGE_MOVABLE_BYTES || arena_of(start) != NULL) return NULL;
-    if (mapping_cache_has(bytes, SIZE_MAX))
-        return NULL; // a copy into warm memory takes no page fault
+    // A copy into warm memory takes no page fault. One into huge pages takes a few, where the part
+    // that the program will fill would take hundreds.
+    if (mapping_cache_has(bytes, SIZE_MAX)) return NULL;
+    if (fresh_is_expected(bytes) && fresh_doubles(start, page->bytes, bytes)) return NULL;
     end_fresh(page);
     uintptr_t heap = atomic_get(&page->owner) & ~(uintptr_t)PAGE_FLAGS;
     void* moved = jumbo_adopt(heap, start, page->bytes, bytes);

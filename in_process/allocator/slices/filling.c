@@ -7,8 +7,13 @@ static struct {
     atomic_word bytes;
     atomic_state looks;
 } places[FILLING_PLACES];
-static atomic_state streak; // blocks in succession that were filled
-static atomic_state draws;  // blocks since the last probe
+static atomic_state streak; // blocks in succession that were filled, at most STREAK_MAX
+static atomic_state draws;  // units and probes since the last probe
+
+#define DOUBLINGS 2u // FILLING_PROBE_DRAWS_MAX is so many times twice FILLING_PROBE_DRAWS
+#define STREAK_MAX (FILLING_STREAK + DOUBLINGS)
+
+_Static_assert(FILLING_PROBE_DRAWS << DOUBLINGS == FILLING_PROBE_DRAWS_MAX, "doubled so often");
 
 // Looks at pages in the first quarter, in the middle and at the end.
 static bool is_filled(const char* start, size_t bytes) {
@@ -25,15 +30,17 @@ static void look(unsigned index) {
     if (!filled && looks < FILLING_LOOKS) return;
     if (!atomic_try_word(&places[index].start, &start, 0)) return; // another thread was faster
     uint32_t before = atomic_get(&streak);
-    atomic_set(&streak, !filled ? 0 : before < FILLING_STREAK ? before + 1 : before);
+    atomic_set(&streak, !filled ? 0 : before < STREAK_MAX ? before + 1 : before);
 }
 
 bool filling_is_expected(void) {
     for (unsigned i = 0; i < FILLING_PLACES; i++) look(i);
-    if (atomic_get(&streak) < FILLING_STREAK) return false;
+    uint32_t filled = atomic_get(&streak);
+    if (filled < FILLING_STREAK) return false;
+    uint32_t interval = FILLING_PROBE_DRAWS << (filled - FILLING_STREAK);
     uint32_t drawn = atomic_get(&draws) + 1;
-    atomic_set(&draws, drawn < FILLING_PROBE_DRAWS ? drawn : 0);
-    return drawn < FILLING_PROBE_DRAWS;
+    atomic_set(&draws, drawn < interval ? drawn : 0);
+    return drawn < interval;
 }
 
 // The size is written before the place is given a start: until then no thread reads it.

@@ -8,7 +8,9 @@
 //   first block without warm slices --> cold, watched
 //   next such blocks                --> look at the watched ones
 //      FILLING_STREAK of them filled in succession: the next blocks may be taken from units,
-//      but every FILLING_PROBE_DRAWS-th is cold and watched, too
+//      but instead of every FILLING_PROBE_DRAWS-th unit there is a probe: cold and watched, too
+//      each filled probe doubles the number of units from one probe to the next, up to
+//      FILLING_PROBE_DRAWS_MAX
 //      one not filled after FILLING_LOOKS looks: the count begins again at 0
 //
 // Bounds: an allocation without warm slices makes at most 3 * FILLING_PLACES system calls; others
@@ -24,6 +26,7 @@
 #define FILLING_STREAK 2u
 #define FILLING_LOOKS 4u
 #define FILLING_PROBE_DRAWS 4u
+#define FILLING_PROBE_DRAWS_MAX 16u
 
 // True: the next block may occupy all of its memory. False: it should get cold slices. Looks at the
 // watched blocks. Any thread.

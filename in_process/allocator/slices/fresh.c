@@ -20,7 +20,8 @@ static atomic_state waits;        // a block has begun since the last look
 static atomic_state is_looked_at; // a keeper looks at the places
 static atomic_state streak;       // blocks in succession that were filled
 static atomic_state probe_draws;  // blocks below FRESH_PROVEN_BYTES since the last probe
-static atomic_word probe;         // the probe that the keeper has not judged yet; 0: none
+static atomic_word probe;         // the probe that has not been judged yet; 0: none
+static atomic_state newest;       // the place that was filled last
 
 bool fresh_is_expected(size_t bytes) {
     if (bytes < FRESH_BYTES_MIN || atomic_get(&streak) < FRESH_STREAK) return false;
@@ -65,6 +66,7 @@ void fresh_begin(char* start, size_t bytes, enum fresh_memory memory) {
         if (memory == FRESH_PROBE) atomic_set(&probe, (uintptr_t)start);
         atomic_set(&places[i].memory, memory);
         atomic_set(&places[i].bytes, bytes);
+        atomic_set(&newest, i);
         atomic_set_release(&waits, 1);
         return;
     }
@@ -91,11 +93,22 @@ static bool all_resident(char* start, size_t bytes) {
     return true;
 }
 
+static const char* sample(const char* start, size_t bytes, unsigned index) {
+    return start + bytes / (FRESH_SAMPLES + 1) * (index + 1);
+}
+
 static unsigned resident_behind(const char* start, size_t bytes) {
     unsigned behind = 0;
-    for (unsigned i = 1; i <= FRESH_SAMPLES; i++)
-        behind += os_page_is_resident(start + bytes / (FRESH_SAMPLES + 1) * i);
+    for (unsigned i = 0; i < FRESH_SAMPLES; i++)
+        behind += os_page_is_resident(sample(start, bytes, i));
     return behind;
+}
+
+// From the end on: while the program has not filled it, one call answers.
+static bool is_filled(const char* start, size_t bytes) {
+    unsigned left = FRESH_SAMPLES;
+    while (left > 0 && os_page_is_resident(sample(start, bytes, left - 1))) left--;
+    return left == 0;
 }
 
 static enum finding look(char* start, size_t bytes) {
@@ -108,13 +121,28 @@ static enum finding look(char* start, size_t bytes) {
     return behind > 1 ? FOUND_SCATTERED : FOUND_NOTHING;
 }
 
-// The block ends before the keeper has judged it: this thread looks. A block that is filled to its
-// end proves as much as FRESH_STREAK blocks of which only the front was seen.
-static void look_at_end(unsigned index, const char* start) {
-    size_t bytes = atomic_get(&places[index].bytes);
-    if (bytes == 0 || atomic_get(&streak) >= FRESH_STREAK) return;
-    if (atomic_get(&is_looked_at) == 0) return; // nobody would notice that it fills no more blocks
-    if (resident_behind(start, bytes) == FRESH_SAMPLES) atomic_set(&streak, FRESH_STREAK);
+// A block that is filled to its end proves as much as FRESH_STREAK blocks of which only the front
+// was seen.
+static bool proves(const char* start, size_t bytes) {
+    // Without a keeper nobody would see that the program fills its blocks no more.
+    if (atomic_get(&is_looked_at) == 0 || bytes == 0) return false;
+    if (!is_filled(start, bytes)) return false;
+    if (atomic_get(&streak) < FRESH_STREAK) atomic_set(&streak, FRESH_STREAK);
+    return true;
+}
+
+void fresh_learn(void) {
+    if (atomic_get(&places_used) == 0) return;
+    if (atomic_get(&streak) >= FRESH_STREAK && atomic_get(&probe) == 0) return;
+    unsigned index = atomic_get(&newest);
+    uintptr_t start = atomic_get_acquire(&places[index].start);
+    if (start != 0 && proves((const char*)start, atomic_get(&places[index].bytes)))
+        place_clear(index, start);
+}
+
+bool fresh_doubles(const char* start, size_t bytes, size_t bytes_after) {
+    if (bytes < FRESH_BYTES_MIN || bytes_after < bytes + bytes / 2) return false;
+    return is_filled(start, bytes);
 }
 
 void fresh_end(const char* start) {
@@ -123,7 +151,8 @@ void fresh_end(const char* start) {
     if (atomic_get(&probe) == (uintptr_t)start) atomic_set(&probe_draws, FRESH_PROBE_DRAWS);
     for (unsigned i = 0; i < FRESH_PLACES; i++) {
         if (atomic_get(&places[i].start) != (uintptr_t)start) continue;
-        look_at_end(i, start);
+        // The block ends before it has been judged: this thread looks.
+        if (atomic_get(&streak) < FRESH_STREAK) (void)proves(start, atomic_get(&places[i].bytes));
         place_clear(i, (uintptr_t)start);
     }
 }

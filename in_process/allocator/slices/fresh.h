@@ -11,9 +11,9 @@
 //     all touched                    looked at: FRESH_SAMPLES pages
 //
 // After FRESH_STREAK such blocks in succession, or one that was filled to its end when the program
-// freed it, the next blocks get huge pages immediately. The keeper examines these blocks too. If
-// the program touches only scattered parts of one, or does not fill its front within FRESH_LOOK_MS,
-// the count begins again at 0.
+// freed it or allocated the next one, the next blocks get huge pages immediately. The keeper
+// examines these blocks too. If the program touches only scattered parts of one, or does not fill
+// its front within FRESH_LOOK_MS, the count begins again at 0.
 //
 // The first touch of a block below FRESH_PROVEN_BYTES can make all of it resident if it has huge
 // pages, so that nothing can be learnt from it. Of these blocks, every FRESH_PROBE_DRAWS-th is a
@@ -21,11 +21,11 @@
 // huge pages. A program that stops filling its blocks has huge pages in at most FRESH_PROBE_DRAWS
 // of them. A block on slices is looked at to begin with, but gets no huge pages.
 //
-// Bounds: an allocation looks at FRESH_PLACES words. So does a free of FRESH_BYTES_MIN or more, and
-// while a keeper looks and no huge pages are expected, it makes at most FRESH_SAMPLES system calls.
-// The keeper makes at most FRESH_SAMPLES + 2 for each place in a tick. It may look at a range that
-// has been unmapped, or mapped by other code, meanwhile: all it does is to ask for residence, and
-// to request huge pages.
+// Bounds: an allocation looks at FRESH_PLACES words. So does a free of FRESH_BYTES_MIN or more.
+// While a keeper looks and no huge pages are expected, either makes at most FRESH_SAMPLES system
+// calls, and so does a realloc by half the size or more. The keeper makes at most FRESH_SAMPLES + 2
+// for each place in a tick. It may look at a range that has been unmapped, or mapped by other code,
+// meanwhile: all it does is to ask for residence, and to request huge pages.
 #ifndef KEEL_ALLOCATOR_SLICES_FRESH_H
 #define KEEL_ALLOCATOR_SLICES_FRESH_H
 
@@ -52,6 +52,11 @@ enum fresh_memory {
 // True: the next block of this size is expected to be filled. False while no keeper looks.
 bool fresh_is_expected(size_t bytes);
 
+// Looks at the block that began last, unless that would change nothing: most programs fill a block
+// before they allocate the next one. For allocations, before fresh_is_expected; at most
+// FRESH_SAMPLES system calls.
+void fresh_learn(void);
+
 // Maps memory for a block. If the block is expected to be filled: whole huge pages, of which
 // *mapped bytes are mapped. NULL: no memory.
 char* fresh_map(size_t bytes, size_t alignment, size_t* mapped, enum fresh_memory* memory);
@@ -62,6 +67,12 @@ void fresh_begin(char* start, size_t bytes, enum fresh_memory memory);
 
 // The block is about to end, to move, or to become smaller than FRESH_BYTES_MIN.
 void fresh_end(const char* start);
+
+// A block that is about to grow. True: it is filled, as far as its residence shows, and grows by
+// half its size or more. Then the memory that it gets is likely to be filled, too. This teaches
+// nothing about other blocks: a block on warm memory is resident whatever the program does. At most
+// FRESH_SAMPLES system calls.
+bool fresh_doubles(const char* start, size_t bytes, size_t bytes_after);
 
 // True if a block has begun since the keeper last looked.
 bool fresh_waits(void);

@@ -133,6 +133,13 @@ static bool jumbo_shrink(struct page* page, size_t bytes) {
     return true;
 }
 
+// The grown part of a filled block is on huge pages where it covers whole ones.
+static void* enter_grown(uintptr_t owner, char* start, size_t bytes, bool filled) {
+    if (filled) os_prefer_huge_pages(start, bytes);
+    jumbo_enter(page_of(start), owner, start, bytes);
+    return start;
+}
+
 void* jumbo_resize(struct page* page, size_t bytes) {
     uintptr_t owner = atomic_get(&page->owner);
     char* old_start = page->start;
@@ -140,6 +147,7 @@ void* jumbo_resize(struct page* page, size_t bytes) {
     bytes = round_up(bytes, os_page_bytes());
     if (bytes == old_bytes) return old_start;
     if (bytes < old_bytes && jumbo_shrink(page, bytes)) return old_start;
+    bool filled = fresh_doubles(old_start, old_bytes, bytes);
     jumbo_leave(page); // before another thread may map the range or its tail
     struct mapping warm = {old_start, old_bytes};
     if (!mapping_cache_extend(&warm, bytes)) warm = mapping_cache_move(warm, bytes);
@@ -147,10 +155,7 @@ void* jumbo_resize(struct page* page, size_t bytes) {
         jumbo_enter(page_of(warm.start), owner, warm.start, warm.bytes);
         return warm.start;
     }
-    if (os_remap(old_start, old_bytes, bytes)) {
-        jumbo_enter(page, owner, old_start, bytes);
-        return old_start;
-    }
+    if (os_remap(old_start, old_bytes, bytes)) return enter_grown(owner, old_start, bytes, filled);
     char* start = move_to_grow(old_start, old_bytes, bytes);
     if (start != NULL)
         os_unmap(old_start, old_bytes);
@@ -160,8 +165,7 @@ void* jumbo_resize(struct page* page, size_t bytes) {
         jumbo_enter(page, owner, old_start, old_bytes);
         return NULL;
     }
-    jumbo_enter(page_of(start), owner, start, bytes);
-    return start;
+    return enter_grown(owner, start, bytes, filled);
 }
 
 void* jumbo_adopt(uintptr_t heap, char* old_start, size_t old_bytes, size_t bytes) {

@@ -263,15 +263,17 @@ static bool may_have_huge(void) {
            (known == HUGE_UNKNOWN && option_get(OPTION_KEEPER) != KEEPER_NEVER);
 }
 
-static bool admits_unit(void) {
+// Warm slices that are scattered serve no run of several slices, so more of them are admitted then.
+static bool admits_unit(unsigned slices) {
     size_t live = run_live_slices();
     if (live < RESERVE_HUGE_FROM || !may_have_huge()) return false;
-    return run_dirty_slices() <= live / 8 + HUGE_SLICES && reserve_cap_admits(HUGE_SLICES);
+    size_t warm_max = live / (slices == 1 ? 8 : 4) + HUGE_SLICES;
+    return run_dirty_slices() <= warm_max && reserve_cap_admits(HUGE_SLICES);
 }
 
 // There are no warm slices that fit. True: this thread has populated a unit.
 static bool populate_if_behind(unsigned slices) {
-    if (!admits_unit()) return false;
+    if (!admits_unit(slices)) return false;
     uint64_t before = atomic_add(&missed, slices);
     // A unit that is being populated will soon be there, unless its thread was preempted.
     uint64_t most = atomic_get(&units_begun) == 0 ? MISSED_SLICES_MAX : MISSED_BESIDE_MAX;

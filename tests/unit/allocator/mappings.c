@@ -78,6 +78,62 @@ static void test_one_filled_block_is_enough(void) {
     mapping_cache_clear();
 }
 
+// Most programs fill a block before they allocate the next one, which looks at it.
+static void test_next_block_learns(void) {
+    enum { BLOCKS = 4 };
+    char* blocks[BLOCKS];
+    fresh_forget();
+    (void)fresh_look(os_clock_ms()); // a keeper runs
+    mapping_cache_clear();
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        CHECK((blocks[i] = kl_malloc(8 * MIB)) != NULL);
+        memset(blocks[i], 1, 4 * MIB); // not to the end
+    }
+    CHECK(!fresh_is_expected(8 * MIB));
+    while (fresh_look(os_clock_ms() + 2 * FRESH_LOOK_MS)) {
+    } // their time is over
+    char* first = filled(8 * MIB);
+    long before = faults();
+    char* second = filled(8 * MIB);
+    CHECK(fresh_is_expected(8 * MIB) && faults() - before < 1024); // 8 MiB have 2,048 small pages
+    kl_free(first);
+    kl_free(second);
+    for (unsigned i = 0; i < BLOCKS; i++) kl_free(blocks[i]);
+    mapping_cache_clear();
+}
+
+// A block that is filled and doubles will be filled again: a mapping whatever other blocks do, one
+// on slices if such blocks are filled.
+static void test_doubling_takes_huge_pages(void) {
+    for (size_t bytes = 2 * MIB; bytes <= 16 * MIB; bytes *= 2) {
+        if (bytes == 2 * MIB) learn_filling();
+        mapping_cache_clear();
+        if (bytes > 2 * MIB) fresh_forget();
+        char* block = filled(bytes);
+        fresh_end(block); // so that nobody else looks at it
+        if (bytes > 2 * MIB) fresh_forget();
+        long before = faults();
+        block = kl_realloc(block, bytes == 2 * MIB ? 6 * MIB : 2 * bytes); // 4 may fit in place
+        CHECK(block != NULL && block[bytes - 1] == 1);
+        CHECK(fresh_is_expected(8 * MIB) == (bytes == 2 * MIB));
+        memset(block + bytes, 1, bytes);
+        // The first and the last huge page may be covered in part only.
+        CHECK(faults() - before < 600);
+        kl_free(block);
+    }
+    mapping_cache_clear();
+    fresh_forget();
+    char* sparse = kl_malloc(8 * MIB);
+    sparse[0] = 1;
+    long before = faults();
+    sparse = kl_realloc(sparse, 16 * MIB);
+    CHECK(sparse != NULL && sparse[0] == 1);
+    memset(sparse + 8 * MIB, 1, 8 * MIB);
+    CHECK(faults() - before >= 2048);
+    kl_free(sparse);
+    mapping_cache_clear();
+}
+
 // A cached mapping grows by huge pages.
 static void test_mapping_grows_by_huge_pages(void) {
     fresh_forget();
@@ -206,6 +262,8 @@ int main(void) {
     test_full_group_keeps_no_mapping();
     test_lost_part_is_not_used();
     test_one_filled_block_is_enough();
+    test_next_block_learns();
+    test_doubling_takes_huge_pages();
     test_mapping_grows_by_huge_pages();
     test_small_mapping_stays();
     test_large_mapping_grows();
