@@ -55,8 +55,9 @@
 //         |- a large block (no page): release its slices, or keep them for the next large block
 //         |- a large block with its own mapping: cache the mapping, or unmap it
 //         |- a guarded block: make it inaccessible, now or later
-//         `- empty: if p is NULL, do nothing. If p is in unused memory of Keel, end the process.
-//            Otherwise p is a block of another allocator: count it and ignore it.
+//         `- nothing, because the word is 0: if p is NULL, do nothing. If p is in unused memory of
+//            Keel, end the process. Otherwise p is a block of another allocator: count it and
+//            ignore it.
 //
 // No function here sets errno. A function that fails returns NULL.
 #ifndef KEEL_ALLOCATOR_ALLOC_ALLOC_H
@@ -292,7 +293,8 @@ size_t block_verified_bytes(const void* address);
 // it is in the first slice of a large block.
 bool block_is_ours(const void* address);
 
-// Returns the usable size of a block from malloc(size).
+// Returns the usable size of a block from malloc(size); above 64 KiB, a size that is usable in every
+// such block.
 size_t good_size(size_t size);
 
 // Does one quantum: returns at most one unused slice, and at most 1 MiB of a freed mapping, to the
@@ -313,8 +315,8 @@ bool reclaim_step(struct heap* heap);
 // blocks, and the heap has not used the page's size class since the last look at this class. Does
 // at most 256 units of work (see reclaim_step).
 //
-// Usually it looks at two classes, so that the heap keeps pages that it soon needs again. It looks
-// at more, up to a quarter of all classes, while pages become empty and the heap obtains no fresh
+// Usually it looks at only two classes: then much time passes until it looks at a class again, and
+// the heap keeps the pages that it needs meanwhile. It looks at more, up to a quarter of all classes, while pages become empty and the heap obtains no fresh
 // page (heap->emptied_streak). The thread may then be about to sleep.
 #define RECLAIM_LOOK_CLASSES 2u
 void reclaim_look(struct heap* heap);

@@ -1,4 +1,5 @@
 #include "allocator/slices/fresh.h"
+#include "allocator/slices/reserve.h"
 #include "allocator/slices/window.h"
 #include "base/atomic.h"
 #include "base/bits.h"
@@ -23,9 +24,15 @@ static atomic_state probe_draws;  // blocks below FRESH_PROVEN_BYTES since the l
 static atomic_word probe;         // the probe that has not been judged yet; 0: none
 static atomic_state newest;       // the place that was filled last
 
+// Without a keeper nobody would see that the program fills its blocks no more. One that has been
+// started will look.
+static bool keeper_looks(void) {
+    return atomic_get(&is_looked_at) != 0 || reserve_has_keeper();
+}
+
 bool fresh_is_expected(size_t bytes) {
     if (bytes < FRESH_BYTES_MIN || atomic_get(&streak) < FRESH_STREAK) return false;
-    if (atomic_get(&is_looked_at) == 0) return false;
+    if (!keeper_looks()) return false;
     return bytes >= FRESH_PROVEN_BYTES || atomic_get(&probe) == 0;
 }
 
@@ -124,9 +131,7 @@ static enum finding look(char* start, size_t bytes) {
 // A block that is filled to its end proves as much as FRESH_STREAK blocks of which only the front
 // was seen.
 static bool proves(const char* start, size_t bytes) {
-    // Without a keeper nobody would see that the program fills its blocks no more.
-    if (atomic_get(&is_looked_at) == 0 || bytes == 0) return false;
-    if (!is_filled(start, bytes)) return false;
+    if (!keeper_looks() || bytes == 0 || !is_filled(start, bytes)) return false;
     if (atomic_get(&streak) < FRESH_STREAK) atomic_set(&streak, FRESH_STREAK);
     return true;
 }

@@ -151,8 +151,7 @@ KEEL_API size_t kl_usable_size(const void* block) KEEL_NOEXCEPT;
 KEEL_API size_t kl_good_size(size_t size) KEEL_NOEXCEPT;
 
 /* Returns true if the address is in a block of Keel. For blocks of at most 64 KiB, the block may be
- * live or free. For larger blocks, the block must be live, and the address must be in its first 64
- * KiB. */
+ * live or free. Of larger blocks, only live ones count, and of these only the first 64 KiB. */
 KEEL_API bool kl_contains(const void* address) KEEL_NOEXCEPT;
 
 /* --- Strings and paths ------------------------------------------------------------------------ */
@@ -213,13 +212,16 @@ KEEL_API KEEL_API_ALLOCATES(3) void* kl_partition_aligned_alloc(unsigned partiti
                                                                 size_t alignment,
                                                                 size_t size) KEEL_NOEXCEPT;
 
-/* Returns the partition for a token of the compiler. Token 0 stands for all unknown types, and
- * gives partition 0. By default, the other tokens give 1 for types without pointers, and 2 or 3 for
- * types with pointers.
+/* Returns the partition for a token of the compiler:
  *
- * The option -falloc-token-max limits the number of tokens. All tokens are then below 2^32. For a
- * token below 2^32, the function always returns the token modulo 4. With a limit of 2 or 4, types
- * with pointers and types without pointers have different partitions. */
+ *   - token 0, for all unknown types: 0
+ *   - tokens of 2^32 and more: 1 for types without pointers, 2 or 3 for types with pointers
+ *   - other tokens below 2^32: the token modulo 4
+ *
+ * By default, the compiler gives tokens of 2^32 and more. The option -falloc-token-max limits their
+ * number, and then all are below 2^32. The compiler gives the lower half of them to types without
+ * pointers. So with a limit of 2 or 4, types with pointers and types without pointers never have
+ * the same partition. With a higher limit, they can have the same one. */
 KEEL_API unsigned kl_partition_of_token(size_t token) KEEL_NOEXCEPT;
 
 /* Secure flavour: returns the partition of a live block. Other flavours: returns 0. */
@@ -332,8 +334,9 @@ KEEL_API size_t kl_check_all(void) KEEL_NOEXCEPT;
  * KEEL_KEEPER determines when:
  *
  *   - auto (default): when Keel uses 3 MiB more than at the start of the process. It starts earlier
- *     if two threads have allocated, and one of these threads has used up its prepared blocks of a
- *     size 32 times. (For small blocks, this usually takes several hundred allocations or more.)
+ *     if two threads have allocated, and one of them has refilled its lists of free blocks 32
+ *     times. (Each block size has its list. For small blocks, 32 refills usually take several
+ *     hundred allocations or more.)
  *   - on: like auto, but at 2 MiB more. In addition, a process with one thread gets an ordinary
  *     thread as its keeper if it cannot have a confined thread (see below).
  *   - off: never. Then this function returns false.
@@ -358,8 +361,8 @@ KEEL_API size_t kl_check_all(void) KEEL_NOEXCEPT;
  * Only libkeel notices calls of unshare, setns and prctl. libkeel_api does not.
  *
  * Confined threads need glibc on x86-64 or arm64, and libkeel or libkeel_api.a. libkeel_api.so has
- * no confined threads. Without them, a process with one thread gets a keeper only if KEEL_KEEPER is
- * on. That keeper is an ordinary thread. */
+ * no confined threads. Without them, Keel itself starts a keeper for a process with one thread only
+ * if KEEL_KEEPER is on. That keeper is an ordinary thread. */
 KEEL_API bool kl_keeper_start(void) KEEL_NOEXCEPT;
 
 /* Prepares at least `bytes` bytes of warm memory, and keeps this amount available. Warm memory is
@@ -441,7 +444,7 @@ struct kl_process {
     uint64_t rss_peak_bytes; /* highest resident size so far */
     uint64_t major_faults;   /* page faults that read from a disk */
     uint64_t minor_faults;   /* all other page faults */
-    uint64_t held_bytes;     /* size of Keel's pages with their free blocks, and of large blocks */
+    uint64_t held_bytes;     /* size of Keel's pages (used and free blocks) and of large blocks */
     uint64_t unused_bytes;   /* resident and free: in no page and in no large block */
 };
 

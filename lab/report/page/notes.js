@@ -69,7 +69,7 @@ const byName = (counts) =>
 const storesText = ([one, many]) =>
   many > 0
     ? " The processor may finish a write after the end of the call. The latency does not include " +
-      `this time. If the written memory is in no cache, the time is ${duration(one)} for one ` +
+      `this time. To finish writes to memory that is in no cache takes ${duration(one)} for one ` +
       `cache line, and ${duration(many)} for 16 lines.`
     : "";
 

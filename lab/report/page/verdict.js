@@ -222,7 +222,7 @@ const glanceNote = (decided) => {
   const marks = decided.length
     ? "● marks the lowest value, and all values that do not differ significantly from it." +
       (decided.length < facts.verdict.criteria.length
-        ? " A column without ● has no significant differences."
+        ? " In a column without ●, no difference is significant."
         : "")
     : "No column has significant differences.";
   const { few_rounds: enough, few } = facts.pair_phrases;

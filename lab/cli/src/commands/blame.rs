@@ -70,11 +70,11 @@ pub struct Arguments {
     /// Show this many callers of each call site
     #[arg(long, value_name = "N", default_value_t = 3)]
     callers: usize,
-    /// Show which call sites keep memory resident at MOMENT. The command replays the journal on
-    /// the allocators of -a. A resident system page can have bytes that are not live. The
-    /// command divides them equally among the live blocks in the page. If the page has no live
-    /// block, the command divides the whole page among the live blocks in the 64 KiB around it. The
-    /// value of a call site is the sum of the shares that its blocks receive
+    /// Show which call sites keep memory resident at MOMENT. The command replays the journal on the
+    /// allocators of -a. A resident system page can have bytes that are not live. The command
+    /// divides them equally among the live blocks in the page. If the page has no live block, the
+    /// command divides the whole page among the live blocks in the 64 KiB around it. The value of a
+    /// call site is the sum of these shares of its blocks, without the live bytes of the blocks
     #[arg(long, value_name = "MOMENT", conflicts_with = "sort")]
     pinned: Option<When>,
     /// With --pinned: also add the values to this result folder, so that the page of `keel report`
@@ -86,8 +86,8 @@ pub struct Arguments {
     #[arg(short, long)]
     allocator: Option<String>,
     /// For results: the time in µs that all calls in one frame of a game may take together. If they
-    /// take longer, the excess is divided among these calls. The share of a call is its time over
-    /// the budget. In a program without frames: the time that one call may take
+    /// take longer, the excess is divided among these calls. The column "time over the budget"
+    /// shows the sum of these shares. In a program without frames: the time that one call may take
     #[arg(long, value_name = "US", default_value_t = BUDGET_US)]
     budget: f64,
     /// For results: a call that takes longer than this many µs is slow

@@ -68,7 +68,7 @@ pub struct Arguments {
 #[derive(Args)]
 struct How {
     /// The allocators, separated by commas: names that `keel allocators` lists, paths of libraries
-    /// for LD_PRELOAD, or `all` [default: all]
+    /// for LD_PRELOAD, or `all` (the same as without -a) [default: all]
     #[arg(short, long, value_delimiter = ',')]
     allocators: Vec<String>,
     /// One more allocator, with environment variables: [LABEL=]NAME[:VARIABLE=VALUE]..., such as
@@ -91,9 +91,10 @@ struct How {
     pace: Pace,
     /// Between two calls, each thread reads SIZE bytes of other memory (1M is 1 MiB). This evicts
     /// data from the caches, as the program's own work does. The thread stops reading when its next
-    /// call is due. Needs a pace other than max. With evict=auto, the thread evicts as much as the
-    /// program itself evicted in pauses of the same length. `keel record` has measured this in some
-    /// of the pauses. evict=auto needs pace 1x or compressed
+    /// call is due. Needs a pace other than max. With evict=auto, SIZE depends on the time between
+    /// the two calls: it is as much as the program itself evicted when so much time passed between
+    /// two calls. `keel record` has measured this for some pairs of calls. evict=auto needs pace 1x
+    /// or compressed
     #[arg(long, value_name = "evict=SIZE|evict=auto", value_parser = between::parse)]
     between: Option<Between>,
     /// The bytes that are written into each new block: none, first-byte, page (one byte in each

@@ -19,8 +19,8 @@ use std::process::ExitCode;
 /// interval does not contain 1. Both folders need at least two runs of each allocator.
 ///
 /// The folders may also be results of `keel bench --suite`. For each workload, the command then
-/// prints the ratio of the medians. It calls a difference clear if the ranges of the rounds do not
-/// overlap. It also prints the geometric means of the ratios.
+/// prints the ratio of the medians. A difference is marked as clear if the ranges of the rounds do
+/// not overlap. It also prints the geometric means of the ratios.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  keel diff before.comparison after.comparison\n  \
                         keel diff --fail-above 5 before.comparison after.comparison")]

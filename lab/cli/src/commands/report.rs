@@ -34,9 +34,10 @@ pub struct Arguments {
     #[arg(long, conflicts_with_all = ["output", "open"])]
     markdown: bool,
     /// The smallest differences that matter for the advice at the top of the page. The advice
-    /// ignores smaller ones. NAME is time (in % of the time in all calls), program (in % of the
-    /// recorded time, only for programs without frames), frame (in % of a frame at 60 Hz), or
-    /// memory (in % of the peak memory)
+    /// ignores smaller ones. NAME is one of these. time: the time in all calls, in % of it with the
+    /// other allocator. program: the time in all calls, in % of the recorded time (only for
+    /// programs without frames). frame: the time of the calls in a frame, in % of a frame at 60 Hz.
+    /// memory: the peak memory, in % of it with the other allocator
     #[arg(
         long,
         value_name = "NAME=PERCENT,...",

@@ -297,9 +297,10 @@ fn notes_on_precision(comparison: &Comparison, notes: &mut Vec<String>) {
     if !imprecise.is_empty() {
         notes.push(format!(
             "Some values are not precise, and may change if you repeat the comparison: {}. The \
-             percentage shows how far the 95 % interval extends above the value. (Changes that \
-             affected all allocators of a round do not widen this interval.) More runs (--runs 20) \
-             or a quieter machine make the values more precise.",
+             percentage shows how far the 95 % interval of the geometric mean of the runs extends \
+             above this mean. (Differences between rounds that affected all allocators alike were \
+             removed first.) More runs (--runs 20) or a quieter machine make the values more \
+             precise.",
             imprecise.join(", "),
         ));
     }

@@ -546,12 +546,14 @@ impl Choice<'_> {
     fn undecided(&self, unknown: &BTreeMap<usize, (Stake, f64)>) -> Advice {
         let indices: Vec<usize> = unknown.keys().copied().collect();
         let who = match indices.as_slice() {
-            few if few.len() <= NAMES => self.names(few).replace(" and ", " or "),
-            many => format!("one of {} allocators", many.len()),
+            few if few.len() <= NAMES => {
+                format!("{} is", self.names(few).replace(" and ", " or "))
+            }
+            many => format!("any of {} other allocators is", many.len()),
         };
         let base = self.name(self.base);
         let sentence = format!(
-            "The runs vary too much to show whether {who} is better than {base} for this program."
+            "The runs vary too much to show whether {who} better than {base} for this program."
         );
         let most = unknown.values().max_by(|a, b| a.1.total_cmp(&b.1));
         let bound = most.map_or_else(String::new, |(stake, ns)| {
