@@ -148,9 +148,9 @@ mod tests {
         let took = [("mimalloc", 270.0), ("glibc", 500.0), ("keel", 501.0), ("tlsf", 5e6)];
         assert_eq!(
             describe([3, 3], &took, Some(250.0)),
-            "These 3 calls together took 270 ns to 500 ns with mimalloc and glibc. At least half of \
-             this time was the cost of measuring: the null allocator took 250 ns. With the others: \
-             501 ns (keel) to 5 ms (tlsf)."
+            "These 3 calls together took 270 ns to 500 ns with mimalloc and glibc. At least half \
+             of this time was the cost of measuring: the null allocator took 250 ns. With the \
+             others: 501 ns (keel) to 5 ms (tlsf)."
         );
         assert_eq!(
             describe([1, 1], &took[..3], Some(2000.0)),
