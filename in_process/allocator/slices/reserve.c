@@ -247,9 +247,18 @@ void reserve_set_huge(bool available) {
     atomic_set(&huge, available ? HUGE_AVAILABLE : HUGE_NONE);
 }
 
+// A jumbo block may be sparse, so an eighth of it counts.
+static size_t likely_used_slices(void) {
+    return run_live_slices() + jumbo_live_bytes() / SLICE_BYTES / 8;
+}
+
+bool reserve_affords_units(size_t from) {
+    return likely_used_slices() >= from;
+}
+
 bool reserve_affords_warm(void) {
-    size_t live = run_live_slices();
-    return live >= RESERVE_HUGE_FROM && atomic_get(&begun_warm) < live / WARM_SHARE + WARM_FIRST;
+    size_t used = likely_used_slices();
+    return used >= RESERVE_HUGE_FROM && atomic_get(&begun_warm) < used / WARM_SHARE + WARM_FIRST;
 }
 
 void reserve_begun_warm(unsigned slices) {
@@ -265,9 +274,9 @@ static bool may_have_huge(void) {
 
 // Warm slices that are scattered serve no run of several slices, so more of them are admitted then.
 static bool admits_unit(unsigned slices) {
-    size_t live = run_live_slices();
-    if (live < RESERVE_HUGE_FROM || !may_have_huge()) return false;
-    size_t warm_max = live / (slices == 1 ? 8 : 4) + HUGE_SLICES;
+    size_t used = likely_used_slices();
+    if (used < RESERVE_HUGE_FROM || !may_have_huge()) return false;
+    size_t warm_max = used / (slices == 1 ? 8 : 4) + HUGE_SLICES;
     return run_dirty_slices() <= warm_max && reserve_cap_admits(HUGE_SLICES);
 }
 
