@@ -10,7 +10,7 @@ static struct {
 static atomic_state streak; // blocks in succession that were filled, at most STREAK_MAX
 static atomic_state draws;  // units and probes since the last probe
 
-#define DOUBLINGS 2u // FILLING_PROBE_DRAWS_MAX is so many times twice FILLING_PROBE_DRAWS
+#define DOUBLINGS 1u // from FILLING_PROBE_DRAWS to FILLING_PROBE_DRAWS_MAX
 #define STREAK_MAX (FILLING_STREAK + DOUBLINGS)
 
 _Static_assert(FILLING_PROBE_DRAWS << DOUBLINGS == FILLING_PROBE_DRAWS_MAX, "doubled so often");

@@ -26,7 +26,7 @@
 #define FILLING_STREAK 2u
 #define FILLING_LOOKS 4u
 #define FILLING_PROBE_DRAWS 4u
-#define FILLING_PROBE_DRAWS_MAX 16u
+#define FILLING_PROBE_DRAWS_MAX 8u
 
 // True: the next block may occupy all of its memory. False: it should get cold slices. Looks at the
 // watched blocks. Any thread.
