@@ -68,6 +68,9 @@ bool reserve_cap_admits(size_t slices) {
     (void)slices;
     return true;
 }
+bool reserve_affords_units(size_t from) {
+    return run_live_slices() >= from;
+}
 void reserve_forget(void) {}
 void reserve_set_huge(bool available) {
     (void)available;

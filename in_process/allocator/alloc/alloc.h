@@ -247,7 +247,7 @@ KEEL_INLINE void free_block(void* address) {
 // Only for the secure flavour. Frees the block, or ends the process if `size` or `alignment` does
 // not match the block. Alignment 1 matches every block. `exact` is true if no realloc can have
 // resized the block (operator delete). If it is false, the block may be up to twice as large as
-// `size`, because realloc leaves such a block in place.
+// `size`: a realloc to half of the usable size or more leaves a block where it is.
 KEEL_NOINLINE void free_sized_slow(void* address, size_t size, size_t alignment, bool exact);
 
 // Like free_block. The caller passes the size and the alignment that it requested for the block.
@@ -293,8 +293,8 @@ size_t block_verified_bytes(const void* address);
 // it is in the first slice of a large block.
 bool block_is_ours(const void* address);
 
-// Returns the usable size of a block from malloc(size); above 64 KiB, a size that is usable in every
-// such block.
+// Returns the usable size of a block from malloc(size). Above 64 KiB the result is a minimum: the
+// block can have more usable bytes.
 size_t good_size(size_t size);
 
 // Does one quantum: returns at most one unused slice, and at most 1 MiB of a freed mapping, to the
@@ -315,8 +315,8 @@ bool reclaim_step(struct heap* heap);
 // blocks, and the heap has not used the page's size class since the last look at this class. Does
 // at most 256 units of work (see reclaim_step).
 //
-// Usually it looks at only two classes: then much time passes until it looks at a class again, and
-// the heap keeps the pages that it needs meanwhile. It looks at more, up to a quarter of all classes, while pages become empty and the heap obtains no fresh
+// Usually it looks at only two classes, so that the heap has much time to use a class between two
+// looks at it, and keeps the pages of the classes that it uses. It looks at more, up to a quarter of all classes, while pages become empty and the heap obtains no fresh
 // page (heap->emptied_streak). The thread may then be about to sleep.
 #define RECLAIM_LOOK_CLASSES 2u
 void reclaim_look(struct heap* heap);

@@ -220,8 +220,9 @@ KEEL_API KEEL_API_ALLOCATES(3) void* kl_partition_aligned_alloc(unsigned partiti
  *
  * By default, the compiler gives tokens of 2^32 and more. The option -falloc-token-max limits their
  * number, and then all are below 2^32. The compiler gives the lower half of them to types without
- * pointers. So with a limit of 2 or 4, types with pointers and types without pointers never have
- * the same partition. With a higher limit, they can have the same one. */
+ * pointers. With a limit of 2, these types get partition 0, and types with pointers partition 1.
+ * With a limit of 4, these types get 0 or 1, and types with pointers 2 or 3. With a higher limit,
+ * both kinds of types can get the same partition. */
 KEEL_API unsigned kl_partition_of_token(size_t token) KEEL_NOEXCEPT;
 
 /* Secure flavour: returns the partition of a live block. Other flavours: returns 0. */
@@ -337,12 +338,13 @@ KEEL_API size_t kl_check_all(void) KEEL_NOEXCEPT;
  *     if two threads have allocated, and one of them has refilled its lists of free blocks 32
  *     times. (Each block size has its list. For small blocks, 32 refills usually take several
  *     hundred allocations or more.)
- *   - on: like auto, but at 2 MiB more. In addition, a process with one thread gets an ordinary
- *     thread as its keeper if it cannot have a confined thread (see below).
+ *   - on: like auto, but with 2 MiB instead of 3 MiB. In addition, a process with one thread gets a
+ *     keeper even if it cannot have a confined thread (confined threads are explained below). Then
+ *     the keeper is an ordinary thread.
  *   - off: never. Then this function returns false.
  *
  * A fork does not copy the keeper. The same rules decide when the child gets its own keeper. In the
- * child, the 3 MiB or 2 MiB count from the fork.
+ * child, the 3 MiB or 2 MiB are measured from the fork on.
  *
  * This function starts the keeper as an ordinary thread. Do not call it from a constructor. If the
  * program changes its user or capabilities, or calls unshare(CLONE_NEWUSER) or setns, call this
@@ -361,8 +363,8 @@ KEEL_API size_t kl_check_all(void) KEEL_NOEXCEPT;
  * Only libkeel notices calls of unshare, setns and prctl. libkeel_api does not.
  *
  * Confined threads need glibc on x86-64 or arm64, and libkeel or libkeel_api.a. libkeel_api.so has
- * no confined threads. Without them, Keel itself starts a keeper for a process with one thread only
- * if KEEL_KEEPER is on. That keeper is an ordinary thread. */
+ * no confined threads. If a process cannot have one and has one thread, Keel itself starts a keeper
+ * only if KEEL_KEEPER is on. That keeper is an ordinary thread. */
 KEEL_API bool kl_keeper_start(void) KEEL_NOEXCEPT;
 
 /* Prepares at least `bytes` bytes of warm memory, and keeps this amount available. Warm memory is
@@ -433,8 +435,8 @@ KEEL_API size_t kl_stats_json(char* buffer, size_t size) KEEL_NOEXCEPT;
  * last two members are about Keel, the others about the whole process. A page of Keel is 64 KiB or
  * 256 KiB of memory for blocks of one size.
  *
- * Neither of these two members contains the mappings of freed large blocks that Keel keeps for
- * later blocks. rss_bytes contains them. Keel returns such a mapping to the system if no block uses
+ * Keel keeps mappings of freed large blocks for later blocks. rss_bytes contains them, held_bytes and
+ * unused_bytes do not. Keel returns such a mapping to the system if no block uses
  * it for one purge delay (KEEL_PURGE_DELAY_MS). */
 struct kl_process {
     uint64_t elapsed_ms;     /* since the allocator started */

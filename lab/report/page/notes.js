@@ -69,8 +69,8 @@ const byName = (counts) =>
 const storesText = ([one, many]) =>
   many > 0
     ? " The processor may finish a write after the end of the call. The latency does not include " +
-      `this time. To finish writes to memory that is in no cache takes ${duration(one)} for one ` +
-      `cache line, and ${duration(many)} for 16 lines.`
+      `this time. If the memory is in no cache, finishing the writes takes ${duration(one)} for ` +
+      `one cache line, and ${duration(many)} for 16 lines.`
     : "";
 
 const clockText = (clock) => {

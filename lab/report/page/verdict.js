@@ -222,7 +222,7 @@ const glanceNote = (decided) => {
   const marks = decided.length
     ? "● marks the lowest value, and all values that do not differ significantly from it." +
       (decided.length < facts.verdict.criteria.length
-        ? " In a column without ●, no difference is significant."
+        ? " If no difference in a column is significant, the column has no ●."
         : "")
     : "No column has significant differences.";
   const { few_rounds: enough, few } = facts.pair_phrases;

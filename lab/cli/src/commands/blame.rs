@@ -74,7 +74,8 @@ pub struct Arguments {
     /// allocators of -a. A resident system page can have bytes that are not live. The command
     /// divides them equally among the live blocks in the page. If the page has no live block, the
     /// command divides the whole page among the live blocks in the 64 KiB around it. The value of a
-    /// call site is the sum of these shares of its blocks, without the live bytes of the blocks
+    /// call site is the sum of the shares that its blocks receive. The live bytes of the blocks
+    /// themselves are not part of it
     #[arg(long, value_name = "MOMENT", conflicts_with = "sort")]
     pinned: Option<When>,
     /// With --pinned: also add the values to this result folder, so that the page of `keel report`

@@ -91,10 +91,10 @@ struct How {
     pace: Pace,
     /// Between two calls, each thread reads SIZE bytes of other memory (1M is 1 MiB). This evicts
     /// data from the caches, as the program's own work does. The thread stops reading when its next
-    /// call is due. Needs a pace other than max. With evict=auto, SIZE depends on the time between
-    /// the two calls: it is as much as the program itself evicted when so much time passed between
-    /// two calls. `keel record` has measured this for some pairs of calls. evict=auto needs pace 1x
-    /// or compressed
+    /// call is due. Needs a pace other than max. With evict=auto, SIZE is an estimate for each
+    /// pause between two calls: what the recorded program evicted in pauses of about the same
+    /// length. `keel record` measured this for some of its pauses. evict=auto needs pace 1x or
+    /// compressed
     #[arg(long, value_name = "evict=SIZE|evict=auto", value_parser = between::parse)]
     between: Option<Between>,
     /// The bytes that are written into each new block: none, first-byte, page (one byte in each

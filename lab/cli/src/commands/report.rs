@@ -34,10 +34,11 @@ pub struct Arguments {
     #[arg(long, conflicts_with_all = ["output", "open"])]
     markdown: bool,
     /// The smallest differences that matter for the advice at the top of the page. The advice
-    /// ignores smaller ones. NAME is one of these. time: the time in all calls, in % of it with the
-    /// other allocator. program: the time in all calls, in % of the recorded time (only for
-    /// programs without frames). frame: the time of the calls in a frame, in % of a frame at 60 Hz.
-    /// memory: the peak memory, in % of it with the other allocator
+    /// ignores smaller ones. NAME is one of these. time: a difference in the time of all calls, in
+    /// % of the other allocator's time. program: the same difference, in % of the recorded time
+    /// (only for programs without frames). frame: a difference in the time of the calls of a frame,
+    /// in % of a frame at 60 Hz. memory: a difference in the peak memory, in % of the other
+    /// allocator's
     #[arg(
         long,
         value_name = "NAME=PERCENT,...",

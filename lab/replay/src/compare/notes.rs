@@ -298,9 +298,9 @@ fn notes_on_precision(comparison: &Comparison, notes: &mut Vec<String>) {
         notes.push(format!(
             "Some values are not precise, and may change if you repeat the comparison: {}. The \
              percentage shows how far the 95 % interval of the geometric mean of the runs extends \
-             above this mean. (Differences between rounds that affected all allocators alike were \
-             removed first.) More runs (--runs 20) or a quieter machine make the values more \
-             precise.",
+             above this mean. (Before this is computed, each round is corrected for changes that \
+             affected all allocators equally.) More runs (--runs 20) or a quieter machine make the \
+             values more precise.",
             imprecise.join(", "),
         ));
     }

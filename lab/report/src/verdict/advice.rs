@@ -549,7 +549,7 @@ impl Choice<'_> {
             few if few.len() <= NAMES => {
                 format!("{} is", self.names(few).replace(" and ", " or "))
             }
-            many => format!("any of {} other allocators is", many.len()),
+            many => format!("{} of the other allocators are", many.len()),
         };
         let base = self.name(self.base);
         let sentence = format!(
