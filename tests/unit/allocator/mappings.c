@@ -73,6 +73,11 @@ static void test_one_filled_block_is_enough(void) {
     kl_free(block);
     CHECK(!fresh_is_expected(8 * MIB));
     mapping_cache_clear();
+    block = kl_malloc(8 * MIB);
+    memset(block + 6 * MIB, 1, 2 * MIB);
+    kl_free(block);
+    CHECK(!fresh_is_expected(8 * MIB));
+    mapping_cache_clear();
     kl_free(filled(8 * MIB));
     CHECK(fresh_is_expected(8 * MIB));
     mapping_cache_clear();
@@ -92,6 +97,8 @@ static void test_next_block_learns(void) {
     CHECK(!fresh_is_expected(8 * MIB));
     while (fresh_look(os_clock_ms() + 2 * FRESH_LOOK_MS)) {
     } // their time is over
+    fresh_forget();
+    (void)fresh_look(os_clock_ms());
     char* first = filled(8 * MIB);
     long before = faults();
     char* second = filled(8 * MIB);
