@@ -397,7 +397,8 @@ static void test_taken_from_unit(void) {
     for (unsigned i = 0; i < MANY; i++) CHECK(reserve_populate_huge() == HUGE_SLICES);
     while ((held[count] = run_allocate_warm(LONG)).start != NULL) count++;
     CHECK(run_dirty_slices() > run_live_slices() / 4 + HUGE_SLICES);
-    CHECK(reserve_take(LONG).start == NULL);
+    uint64_t units = event_total(EVENT_UNITS);
+    CHECK(reserve_take(LONG).start == NULL && event_total(EVENT_UNITS) == units);
     // Some fragments are admitted.
     for (unsigned i = 0; run_dirty_slices() > run_live_slices() / 5 + HUGE_SLICES; i++) {
         struct run single = run_allocate_warm(1);
