@@ -104,6 +104,7 @@ void guarded_set_wake(void (*wake)(void)) {
     (void)wake;
 }
 void fresh_forget(void) {}
+void fresh_expect_looks(void) {}
 bool fresh_waits(void) {
     return false;
 }

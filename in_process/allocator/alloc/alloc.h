@@ -316,8 +316,9 @@ bool reclaim_step(struct heap* heap);
 // at most 256 units of work (see reclaim_step).
 //
 // Usually it looks at only two classes, so that the heap has much time to use a class between two
-// looks at it, and keeps the pages of the classes that it uses. It looks at more, up to a quarter of all classes, while pages become empty and the heap obtains no fresh
-// page (heap->emptied_streak). The thread may then be about to sleep.
+// looks at it, and keeps the pages of the classes that it uses. It looks at more, up to a quarter
+// of all classes, while pages become empty and the heap obtains no fresh page
+// (heap->emptied_streak). The thread may then be about to sleep.
 #define RECLAIM_LOOK_CLASSES 2u
 void reclaim_look(struct heap* heap);
 

@@ -450,10 +450,12 @@ static bool start(bool confined) {
     os_process_mark();
     guarded_set_wake(wake_for_guarded);
     reserve_set_keeper(true); // before the start: the thread may end at once
+    fresh_expect_looks();
     bool is_first = guess_cap();
     if (thread_start(confined)) return true;
     if (is_first) reserve_set_cap(SIZE_MAX);
     reserve_set_keeper(false);
+    fresh_forget();
     if (confined) atomic_set(&confined_refused, 1);
     atomic_set_release(&state, confined ? STATE_OFF : STATE_REFUSED);
     return false;

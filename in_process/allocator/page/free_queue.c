@@ -115,7 +115,7 @@ static bool has_chain(const uint16_t* entries) {
 }
 
 // Takes BIN_BLOCKS blocks. False, and nothing is taken, if there may be a chain, or if the page is
-// in two of the areas that an entry can tell apart.
+// in two of the areas whose blocks an entry distinguishes.
 KEEL_INLINE bool take_entries(struct page* page, struct block** blocks, const uint8_t* order) {
     struct page_use* use = page_use(page);
     const unsigned first = use->queue_first;

@@ -29,7 +29,7 @@
 #define QUEUE_CHAIN 1u
 #define QUEUE_NO_PLACE UINT16_MAX
 
-#define QUEUE_AREA_BYTES ((size_t)8 << 16) // aligned; an entry tells the blocks in it apart
+#define QUEUE_AREA_BYTES ((size_t)8 << 16) // aligned; an entry names one block of it
 _Static_assert(PAGE_BYTES_MAX <= QUEUE_AREA_BYTES, "an entry leads to each block of a page");
 
 KEEL_INLINE uint16_t queue_entry(const void* block) {

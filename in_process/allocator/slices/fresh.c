@@ -1,5 +1,4 @@
 #include "allocator/slices/fresh.h"
-#include "allocator/slices/reserve.h"
 #include "allocator/slices/window.h"
 #include "base/atomic.h"
 #include "base/bits.h"
@@ -24,15 +23,9 @@ static atomic_state probe_draws;  // blocks below FRESH_PROVEN_BYTES since the l
 static atomic_word probe;         // the probe that has not been judged yet; 0: none
 static atomic_state newest;       // the place that was filled last
 
-// Without a keeper nobody would see that the program fills its blocks no more. One that has been
-// started will look.
-static bool keeper_looks(void) {
-    return atomic_get(&is_looked_at) != 0 || reserve_has_keeper();
-}
-
 bool fresh_is_expected(size_t bytes) {
     if (bytes < FRESH_BYTES_MIN || atomic_get(&streak) < FRESH_STREAK) return false;
-    if (!keeper_looks()) return false;
+    if (atomic_get(&is_looked_at) == 0) return false;
     return bytes >= FRESH_PROVEN_BYTES || atomic_get(&probe) == 0;
 }
 
@@ -131,7 +124,8 @@ static enum finding look(char* start, size_t bytes) {
 // A block that is filled to its end proves as much as FRESH_STREAK blocks of which only the front
 // was seen.
 static bool proves(const char* start, size_t bytes) {
-    if (!keeper_looks() || bytes == 0 || !is_filled(start, bytes)) return false;
+    // Without a keeper nobody would see that the program fills its blocks no more.
+    if (bytes == 0 || atomic_get(&is_looked_at) != 1 || !is_filled(start, bytes)) return false;
     if (atomic_get(&streak) < FRESH_STREAK) atomic_set(&streak, FRESH_STREAK);
     return true;
 }
@@ -186,6 +180,10 @@ static void place_look(unsigned index, uint64_t now_ms) {
     place_clear(index, start);
 }
 
+void fresh_expect_looks(void) {
+    atomic_set(&is_looked_at, 1);
+}
+
 void fresh_forget(void) {
     atomic_set(&is_looked_at, 0);
     atomic_set(&streak, 0);
@@ -197,7 +195,6 @@ bool fresh_waits(void) {
 }
 
 bool fresh_look(uint64_t now_ms) {
-    if (atomic_get(&is_looked_at) == 0) atomic_set(&is_looked_at, 1);
     // Even if the block has ended since: otherwise the keeper would not sleep.
     if (atomic_get(&waits) != 0) (void)atomic_swap(&waits, 0);
     if (atomic_get(&places_used) == 0) return false;

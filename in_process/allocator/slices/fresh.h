@@ -77,6 +77,9 @@ bool fresh_doubles(const char* start, size_t bytes, size_t bytes_after);
 // True if a block has begun since the keeper last looked.
 bool fresh_waits(void);
 
+// A keeper has been started, and will look.
+void fresh_expect_looks(void);
+
 // No keeper looks any more: no block gets huge pages.
 void fresh_forget(void);
 

@@ -435,9 +435,9 @@ KEEL_API size_t kl_stats_json(char* buffer, size_t size) KEEL_NOEXCEPT;
  * last two members are about Keel, the others about the whole process. A page of Keel is 64 KiB or
  * 256 KiB of memory for blocks of one size.
  *
- * Keel keeps mappings of freed large blocks for later blocks. rss_bytes contains them, held_bytes and
- * unused_bytes do not. Keel returns such a mapping to the system if no block uses
- * it for one purge delay (KEEL_PURGE_DELAY_MS). */
+ * Keel keeps mappings of freed large blocks for later blocks. rss_bytes contains them, held_bytes
+ * and unused_bytes do not. Keel returns such a mapping to the system if no block uses it for one
+ * purge delay (KEEL_PURGE_DELAY_MS). */
 struct kl_process {
     uint64_t elapsed_ms;     /* since the allocator started */
     uint64_t user_ms;        /* processor time in the program */

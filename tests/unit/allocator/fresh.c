@@ -69,7 +69,7 @@ static char* allocate(size_t bytes) {
 // A keeper runs, and has learnt nothing yet.
 static void keeper_begins(void) {
     fresh_forget();
-    (void)fresh_look(os_clock_ms());
+    fresh_expect_looks();
 }
 
 // The next block gets memory that is not resident.
@@ -176,6 +176,7 @@ static void* use_blocks(void* seed) {
 static void* look_at_times(void* unused) {
     for (unsigned i = 0; atomic_get(&ends) == 0; i++) {
         if (i % 4 == 0) fresh_forget();
+        fresh_expect_looks();
         (void)fresh_look(os_clock_ms());
         if (i % 4 == 1) reserve_discard_all();
         (void)usleep(2000);

@@ -54,6 +54,7 @@ static char* filled(size_t bytes) {
 // The program fills its blocks: the next ones are expected to be filled.
 static void learn_filling(void) {
     char* block[FRESH_STREAK + 1];
+    fresh_expect_looks();
     for (unsigned i = 0; i <= FRESH_STREAK; i++) {
         block[i] = filled(8 * MIB);
         (void)fresh_look(os_clock_ms());
@@ -66,7 +67,7 @@ static void learn_filling(void) {
 // A block that nobody has looked at before its end is looked at then.
 static void test_one_filled_block_is_enough(void) {
     fresh_forget();
-    (void)fresh_look(os_clock_ms()); // a keeper runs
+    fresh_expect_looks(); // a keeper runs
     mapping_cache_clear();
     char* block = kl_malloc(8 * MIB);
     memset(block, 1, 4 * MIB);
@@ -88,7 +89,7 @@ static void test_next_block_learns(void) {
     enum { BLOCKS = 4 };
     char* blocks[BLOCKS];
     fresh_forget();
-    (void)fresh_look(os_clock_ms()); // a keeper runs
+    fresh_expect_looks(); // a keeper runs
     mapping_cache_clear();
     for (unsigned i = 0; i < BLOCKS; i++) {
         CHECK((blocks[i] = kl_malloc(8 * MIB)) != NULL);
@@ -98,7 +99,7 @@ static void test_next_block_learns(void) {
     while (fresh_look(os_clock_ms() + 2 * FRESH_LOOK_MS)) {
     } // their time is over
     fresh_forget();
-    (void)fresh_look(os_clock_ms());
+    fresh_expect_looks();
     char* first = filled(8 * MIB);
     long before = faults();
     char* second = filled(8 * MIB);

@@ -73,11 +73,11 @@ pub const PAIR_PHRASES: PairPhrases = PairPhrases {
         allocators, more differences appear by chance, so the test is stricter.)",
     columns: " The test is not corrected for the number of metrics: of many, a few differ by \
         chance. The columns {a} and {b} show medians of the runs. In a round, each allocator runs \
-        once. The ratio is the geometric mean of the ratios in the rounds, so it can differ from the \
-        ratio of the medians. Rounds in which the processor was slower than usual do not count if at \
-        least five others remain. If at least eight rounds count, the lowest and the highest fifth \
-        of their ratios are left out. The 95 % interval of the ratio is not corrected for the number \
-        of allocators.",
+        once. The ratio is the geometric mean of the ratios in the rounds, so it can differ from \
+        the ratio of the medians. Rounds in which the processor was slower than usual do not count \
+        if at least five others remain. If at least eight rounds count, the lowest and the highest \
+        fifth of their ratios are left out. The 95 % interval of the ratio is not corrected for \
+        the number of allocators.",
     few: " Each allocator ran only {rounds} times. Compare again with --runs 5 or more before you \
         decide.",
 };
