@@ -65,6 +65,10 @@ pub fn salvage(partial: &Path, output: &Path) -> Result<Salvaged> {
     Ok(Salvaged { rows, bytes: end + footer.len() as u64, torn_bytes: length - end })
 }
 
+/// A row group that states more rows, or fewer than none, is damaged. So the sums of the rows of
+/// all groups do not overflow.
+const GROUP_ROWS_MAX: i64 = u32::MAX as i64;
+
 /// A row group and its record.
 struct Record {
     group: RowGroupMetaData,
@@ -161,6 +165,9 @@ fn decode(footer: &[u8], end: u64) -> Option<Record> {
     let checksums: Checksums = serde_json::from_str(footer_entry(&parquet, CHECKSUMS_KEY)?).ok()?;
     let metadata = serde_json::from_str(footer_entry(&parquet, METADATA_KEY)?).ok()?;
     let group = parquet.row_groups().first()?.clone();
+    if !(0..=GROUP_ROWS_MAX).contains(&group.num_rows()) {
+        return None;
+    }
     let descriptor = parquet.file_metadata().schema_descr_ptr();
     Some(Record { group, descriptor, checksum: *checksums.row_groups.first()?, metadata, end })
 }

@@ -301,7 +301,8 @@ impl<'a> Slicer<'a> {
         let created = if event.created == 0 { 0 } else { self.number(event.created) };
         self.foreign += u64::from(matches!(event.op, Op::ForeignFree | Op::ForeignRealloc));
         let row = Event {
-            time: event.time - from,
+            // The times of a damaged journal may decrease: then the writer reports an error.
+            time: event.time.saturating_sub(from),
             // A realloc that began before the start begins at the start.
             begin: event.begin.saturating_sub(from),
             thread: self.thread(event.thread),

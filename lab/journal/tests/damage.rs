@@ -200,6 +200,11 @@ fn a_footer_may_state_any_number_of_rows() {
 
 /// A journal of one malloc, which a foreign tool wrote: some columns have these values.
 fn with_values(path: &Path, values: &[(&str, i64)]) {
+    with_rows_of_values(path, &[values]);
+}
+
+/// The same with a malloc for each list of values.
+fn with_rows_of_values(path: &Path, rows: &[&[(&str, i64)]]) {
     // -1 is no value.
     let row = [
         ("time", 5),
@@ -223,16 +228,35 @@ fn with_values(path: &Path, values: &[(&str, i64)]) {
     let mut writer = SerializedFileWriter::new(file, schema, Arc::default()).unwrap();
     let mut group = writer.next_row_group().unwrap();
     for (name, value) in row {
-        let changed = values.iter().find(|(changed, _)| *changed == name);
-        let value = changed.map_or(value, |(_, value)| *value);
+        let of_row = |values: &&[(&str, i64)]| {
+            let changed = values.iter().find(|(changed, _)| *changed == name);
+            changed.map_or(value, |(_, value)| *value)
+        };
+        let values: Vec<i64> = rows.iter().map(of_row).collect();
         let mut column = group.next_column().unwrap().unwrap();
-        column.typed::<Int64Type>().write_batch(&[value], None, None).unwrap();
+        column.typed::<Int64Type>().write_batch(&values, None, None).unwrap();
         column.close().unwrap();
     }
     group.close().unwrap();
     let metadata = r#"{"version": 1, "threads": [{"id": 7}]}"#;
     writer.append_key_value_metadata(KeyValue::new("keel.journal".to_owned(), metadata.to_owned()));
     writer.close().unwrap();
+}
+
+/// A fuzzer found that `analyse` panicked here.
+#[test]
+fn times_that_decrease_are_an_error_of_the_rules_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("times.parquet");
+    let later: &[(&str, i64)] = &[("time", 2100), ("created", 1)];
+    with_rows_of_values(&path, &[later, &[("time", 5), ("created", 2)]]);
+    let reader = Reader::open(&path).unwrap();
+    assert_eq!(read_all(&path).unwrap().len(), 2);
+    assert_eq!(analysis::analyse(&reader, &mut |_| {}).unwrap().duration_ns, 0);
+    assert!(analysis::verify(&reader, &mut |_| {}).unwrap().is_some());
+    let selection = Selection { from: 1000, ..Selection::default() };
+    let sliced = slice(&reader, &selection, &folder.path().join("out"), &mut |_| {});
+    assert!(sliced.is_ok() || sliced.unwrap_err().to_string().contains("is before"));
 }
 
 /// Readers index tables by these numbers: a row that names thread 4,294,967,295 made `analyse` ask

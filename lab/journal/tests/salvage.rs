@@ -108,3 +108,55 @@ fn a_whole_journal_and_other_files_are_not_partial() {
     assert!(matches!(salvage(&text, &folder.path().join("x")), Err(Error::Truncated { .. })));
     assert!(!folder.path().join("x").exists());
 }
+
+/// The record at the end of `bytes`, with another number of rows in its row group.
+fn with_stated_rows(bytes: &[u8], rows: i64) -> Vec<u8> {
+    const TAIL: usize = 24; // start, checksum and length of the footer, magic
+    let varint = |number: i64| {
+        let mut bits = ((number << 1) ^ (number >> 63)) as u64;
+        let mut written = vec![0x16]; // the next field, a number of 64 bits
+        while bits >= 0x80 {
+            written.push(bits as u8 | 0x80);
+            bits >>= 7;
+        }
+        written.push(bits as u8);
+        written
+    };
+    let (before, tail) = bytes.split_at(bytes.len() - TAIL);
+    let length = u32::from_le_bytes(tail[12..16].try_into().unwrap()) as usize;
+    let (before, footer) = before.split_at(before.len() - length);
+    let stated = varint(GROUP as i64);
+    let mut changed = Vec::new();
+    let mut at = 0;
+    while at < footer.len() {
+        if footer[at..].starts_with(&stated) {
+            changed.extend(varint(rows));
+            at += stated.len();
+        } else {
+            changed.push(footer[at]);
+            at += 1;
+        }
+    }
+    assert_ne!(changed, footer);
+    let mut record = before.to_vec();
+    record.extend(&changed);
+    record.extend(&tail[..8]);
+    record.extend(crc32fast::hash(&changed).to_le_bytes());
+    record.extend((changed.len() as u32).to_le_bytes());
+    record.extend(&tail[16..]);
+    record
+}
+
+/// A fuzzer found that the sum of the rows overflowed here.
+#[test]
+fn a_row_group_that_states_impossible_rows_is_not_salvaged() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, _, bytes) = partial(folder.path());
+    let second = bytes.windows(8).enumerate().filter(|(_, w)| *w == b"KLGROUP1").nth(1);
+    let bytes = &bytes[..second.unwrap().0 + 8];
+    let (cut, output) = (folder.path().join("x.partial"), folder.path().join("x.journal.parquet"));
+    for (stated, rows) in [(7, GROUP + 7), (i64::MAX, GROUP), (-1, GROUP), (1 << 33, GROUP)] {
+        std::fs::write(&cut, with_stated_rows(bytes, stated)).unwrap();
+        assert_eq!(salvage(&cut, &output).unwrap().rows, rows as u64, "{stated}");
+    }
+}

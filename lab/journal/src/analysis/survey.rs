@@ -194,7 +194,8 @@ impl<'a> Survey<'a> {
     }
 
     pub fn finish(mut self) -> Facts {
-        let duration_ns = self.last_time - self.first_time;
+        // The times of a damaged journal may decrease; `verify` reports it.
+        let duration_ns = self.last_time.saturating_sub(self.first_time);
         if duration_ns > 0 {
             self.rate.mean = self.rows as f64 * NS_PER_SECOND as f64 / duration_ns as f64;
         }
