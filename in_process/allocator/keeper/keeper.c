@@ -172,6 +172,8 @@ static bool demand_update(uint32_t slept_us) {
 // Populates a unit of 2 MiB if so much is live that a surplus of that size does not matter.
 static size_t populate_admitted(size_t missing) {
     bool units = reserve_affords_units(RESERVE_AHEAD_FROM) && reserve_cap_admits(HUGE_SLICES);
+    // Jumbo blocks cannot use units, and in a limited address space they need what units take.
+    units &= run_live_slices() >= RESERVE_AHEAD_FROM || !window_space_is_limited();
     if (units && headroom_admits(HUGE_SLICES * SLICE_BYTES)) {
         size_t done = reserve_populate_huge();
         if (done > 0) return done;
