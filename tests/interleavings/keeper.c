@@ -68,8 +68,8 @@ bool reserve_cap_admits(size_t slices) {
     (void)slices;
     return true;
 }
-bool reserve_affords_units(size_t from) {
-    return run_live_slices() >= from;
+bool reserve_affords_units(void) {
+    return true;
 }
 void reserve_forget(void) {}
 void reserve_set_huge(bool available) {

@@ -101,7 +101,7 @@ void keeper_allow(void) {
 // many warm slices as the target says, if they are at most an eighth of the live memory and 2 MiB.
 static bool misses_matter(size_t warm) {
     size_t live = run_live_slices();
-    return reserve_affords_units(RESERVE_HUGE_FROM) && warm <= live / 8 + HUGE_SLICES &&
+    return reserve_affords_units() && warm <= live / 8 + HUGE_SLICES &&
            run_narrow_missed() != atomic_get(&missed_seen);
 }
 
@@ -116,7 +116,7 @@ static bool reserve_is_short(void) {
 static bool reserve_is_urgent(void) {
     size_t warm = run_dirty_slices();
     size_t target = reserve_target();
-    bool huge = reserve_affords_units(RESERVE_AHEAD_FROM);
+    bool huge = run_live_slices() >= RESERVE_AHEAD_FROM;
     return warm < (huge ? target : target / 2) || misses_matter(warm);
 }
 
@@ -140,7 +140,7 @@ static size_t reserve_for(uint64_t peak_demand) {
     size_t reserve = 2 * peak_demand;
     // With the rest of a unit of 2 MiB, at most an eighth of the live memory and 2 MiB.
     size_t live = run_live_slices();
-    bool units = reserve_affords_units(RESERVE_HUGE_FROM);
+    bool units = reserve_affords_units();
     size_t share = units ? live / 16 + RESERVE_BASE : live * 6 / 100;
     if (reserve > share) reserve = share;
     if (reserve > KEEPER_RESERVE_MAX) reserve = KEEPER_RESERVE_MAX;
@@ -171,9 +171,9 @@ static bool demand_update(uint32_t slept_us) {
 
 // Populates a unit of 2 MiB if so much is live that a surplus of that size does not matter.
 static size_t populate_admitted(size_t missing) {
-    bool units = reserve_affords_units(RESERVE_AHEAD_FROM) && reserve_cap_admits(HUGE_SLICES);
-    // Jumbo blocks cannot use units, and in a limited address space they need what units take.
-    units &= run_live_slices() >= RESERVE_AHEAD_FROM || !window_space_is_limited();
+    // Jumbo blocks do not count here: they cannot use units, and in a limited address space, which a
+    // confined keeper cannot see, they need what units take.
+    bool units = run_live_slices() >= RESERVE_AHEAD_FROM && reserve_cap_admits(HUGE_SLICES);
     if (units && headroom_admits(HUGE_SLICES * SLICE_BYTES)) {
         size_t done = reserve_populate_huge();
         if (done > 0) return done;
@@ -214,7 +214,7 @@ static bool discard_surplus(void) {
     bool worked = false;
     size_t due = reserve_surplus();
     // The surplus that comes from a unit of 2 MiB stays: it would soon be populated again.
-    if (due <= HUGE_SLICES && reserve_affords_units(RESERVE_HUGE_FROM)) return false;
+    if (due <= HUGE_SLICES && reserve_affords_units()) return false;
     for (unsigned step = 0; step < STEPS_MAX && due > 0; step++) {
         size_t done = reserve_discard(due < DISCARD_SLICES ? (unsigned)due : DISCARD_SLICES);
         reserve_surplus_done(done > 0 ? done : due);

@@ -252,8 +252,8 @@ static size_t likely_used_slices(void) {
     return run_live_slices() + jumbo_live_bytes() / SLICE_BYTES / 8;
 }
 
-bool reserve_affords_units(size_t from) {
-    return likely_used_slices() >= from;
+bool reserve_affords_units(void) {
+    return likely_used_slices() >= RESERVE_HUGE_FROM;
 }
 
 bool reserve_affords_warm(void) {

@@ -81,10 +81,10 @@ size_t reserve_populate_huge(void);
 // Where the system has huge pages, threads that are behind populate units of 2 MiB from
 // RESERVE_HUGE_FROM live slices on: in a smaller process, a surplus of 2 MiB would matter. The
 // keeper populates units ahead from RESERVE_AHEAD_FROM on, because there may be one of each; below,
-// single slices. Of jumbo blocks an eighth counts.
+// single slices. For threads, an eighth of the jumbo blocks counts as well.
 #define RESERVE_HUGE_FROM ((size_t)32)  // 2 MiB
 #define RESERVE_AHEAD_FROM ((size_t)96) // 6 MiB
-bool reserve_affords_units(size_t from);
+bool reserve_affords_units(void);
 #define RESERVE_BASE ((size_t)6) // slices of the reserve, beside a sixteenth of the live memory
 
 // Below a control group's limit, this much is the program's.

@@ -323,9 +323,9 @@ static void test_units_of_small_process(void) {
     uint64_t before = event_total(EVENT_UNITS);
     for (unsigned i = 0; i < 1024; i++) CHECK((blocks[i] = kl_malloc(1000)) != NULL);
     CHECK(event_total(EVENT_UNITS) == before);
-    CHECK(!reserve_affords_units(RESERVE_HUGE_FROM));
+    CHECK(!reserve_affords_units());
     void* jumbo = kl_malloc((size_t)64 << 20);
-    CHECK(jumbo != NULL && reserve_affords_units(RESERVE_AHEAD_FROM));
+    CHECK(jumbo != NULL && reserve_affords_units());
     kl_free(jumbo);
     for (unsigned i = 0; i < 1024; i++) kl_free(blocks[i]);
 }

@@ -18,7 +18,6 @@
 #include "base/options.h"
 #include "check.h"
 #include "keel/keel.h"
-#include "os/machine.h"
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -80,7 +79,7 @@ static void test_reserve(void) {
     wait_for_warm(KEEPER_RESERVE_MIN);
 }
 
-// A small process gets single slices, not whole units of 2 MiB. A jumbo block makes it large.
+// A small process gets single slices, not whole units of 2 MiB.
 static void test_small_process(void) {
     const size_t mib = (size_t)1 << 20;
     void* large[3];
@@ -88,17 +87,11 @@ static void test_small_process(void) {
         sleep_ms(10); // until the keeper no longer prepares what test_warm requested
     kl_collect(true);
     for (unsigned i = 0; i < 3; i++) CHECK((large[i] = kl_malloc(mib)) != NULL);
-    CHECK(reserve_affords_units(RESERVE_HUGE_FROM) && !reserve_affords_units(RESERVE_AHEAD_FROM));
+    CHECK(run_live_slices() >= RESERVE_HUGE_FROM && run_live_slices() < RESERVE_AHEAD_FROM);
     wait_for_warm(KEEPER_RESERVE_MIN);
     sleep_ms(50);
     CHECK(run_dirty_slices() < HUGE_SLICES);
-    void* jumbo = kl_malloc(64 * mib);
-    CHECK(jumbo != NULL && reserve_affords_units(RESERVE_AHEAD_FROM));
-    struct run run = run_allocate_warm(KEEPER_RESERVE_MIN);
-    if (os_machine_has_huge_pages()) wait_for_warm(HUGE_SLICES / 2);
-    if (run.start != NULL) run_release(run.start, KEEPER_RESERVE_MIN);
     for (unsigned i = 0; i < 3; i++) kl_free(large[i]);
-    kl_free(jumbo);
 }
 
 static bool is_resident(uintptr_t address) {
