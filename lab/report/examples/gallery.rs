@@ -32,7 +32,9 @@ fn main() {
     convert(plots, &images, &mut made);
     for entry in std::fs::read_dir(&images).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
-        assert!(made.contains(&name), "{name} is in {}, but it was not made", images.display());
+        // The pictures of the guide to `keel blame` are of a recording with call stacks.
+        let is_known = made.contains(&name) || name.starts_with("blame-");
+        assert!(is_known, "{name} is in {}, but it was not made", images.display());
     }
     eprintln!("{} pictures in {}", made.len(), images.display());
 }
