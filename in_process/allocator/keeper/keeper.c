@@ -171,7 +171,7 @@ static bool demand_update(uint32_t slept_us) {
 
 // Populates a unit of 2 MiB if so much is live that a surplus of that size does not matter.
 static size_t populate_admitted(size_t missing) {
-    // Jumbo blocks do not count here: they cannot use units, and in a limited address space, which a
+    // Jumbo blocks do not count here: they cannot use units. In a limited address space, which a
     // confined keeper cannot see, they need what units take.
     bool units = run_live_slices() >= RESERVE_AHEAD_FROM && reserve_cap_admits(HUGE_SLICES);
     if (units && headroom_admits(HUGE_SLICES * SLICE_BYTES)) {
