@@ -125,7 +125,7 @@ static enum finding look(char* start, size_t bytes) {
 // was seen.
 static bool proves(const char* start, size_t bytes) {
     // Without a keeper nobody would see that the program fills its blocks no more.
-    if (bytes == 0 || atomic_get(&is_looked_at) != 1 || !is_filled(start, bytes)) return false;
+    if (bytes == 0 || atomic_get(&is_looked_at) == 0 || !is_filled(start, bytes)) return false;
     if (atomic_get(&streak) < FRESH_STREAK) atomic_set(&streak, FRESH_STREAK);
     return true;
 }

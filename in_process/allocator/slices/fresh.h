@@ -17,7 +17,7 @@
 //
 // The first touch of a block below FRESH_PROVEN_BYTES can make all of it resident if it has huge
 // pages, so that nothing can be learnt from it. Of these blocks, every FRESH_PROBE_DRAWS-th is a
-// probe: it gets small pages, and until the keeper has seen that it was filled, no other one gets
+// probe: it gets small pages, and until it has been seen that it was filled, no other one gets
 // huge pages. A program that stops filling its blocks has huge pages in at most FRESH_PROBE_DRAWS
 // of them. A block on slices is looked at to begin with, but gets no huge pages.
 //

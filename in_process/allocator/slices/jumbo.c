@@ -147,7 +147,6 @@ void* jumbo_resize(struct page* page, size_t bytes) {
     bytes = round_up(bytes, os_page_bytes());
     if (bytes == old_bytes) return old_start;
     if (bytes < old_bytes && jumbo_shrink(page, bytes)) return old_start;
-    bool filled = fresh_doubles(old_start, old_bytes, bytes);
     jumbo_leave(page); // before another thread may map the range or its tail
     struct mapping warm = {old_start, old_bytes};
     if (!mapping_cache_extend(&warm, bytes)) warm = mapping_cache_move(warm, bytes);
@@ -155,6 +154,7 @@ void* jumbo_resize(struct page* page, size_t bytes) {
         jumbo_enter(page_of(warm.start), owner, warm.start, warm.bytes);
         return warm.start;
     }
+    bool filled = fresh_doubles(old_start, old_bytes, bytes);
     if (os_remap(old_start, old_bytes, bytes)) return enter_grown(owner, old_start, bytes, filled);
     char* start = move_to_grow(old_start, old_bytes, bytes);
     if (start != NULL)
