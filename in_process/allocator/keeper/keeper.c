@@ -384,10 +384,18 @@ static void keeper_main(void) {
         slept_us = keeper_sleep(tick(slept_us));
 }
 
+// For all that others do only while no keeper runs, or only while one does.
+static void set_running(bool runs) {
+    reserve_set_keeper(runs);
+    if (runs)
+        fresh_expect_looks();
+    else
+        fresh_forget();
+}
+
 // Ends on its own thread.
 static void keeper_end(void) {
-    reserve_set_keeper(false);
-    fresh_forget();
+    set_running(false);
     atomic_set(&ended_ms, os_clock_ms());
     atomic_set_release(&state, STATE_OFF);
 }
@@ -451,13 +459,11 @@ static bool start(bool confined) {
     started_in = os_process_id();
     os_process_mark();
     guarded_set_wake(wake_for_guarded);
-    reserve_set_keeper(true); // before the start: the thread may end at once
-    fresh_expect_looks();
+    set_running(true); // before the start: the thread may end at once
     bool is_first = guess_cap();
     if (thread_start(confined)) return true;
     if (is_first) reserve_set_cap(SIZE_MAX);
-    reserve_set_keeper(false);
-    fresh_forget();
+    set_running(false);
     if (confined) atomic_set(&confined_refused, 1);
     atomic_set_release(&state, confined ? STATE_OFF : STATE_REFUSED);
     return false;
@@ -550,7 +556,6 @@ void keeper_forget(void) {
     atomic_set(&is_confined, 0);
     atomic_set(&ended_ms, 0);
     os_confined_forget();
-    fresh_forget();
     reserve_forget();
-    reserve_set_keeper(false);
+    set_running(false);
 }
