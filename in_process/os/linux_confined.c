@@ -171,6 +171,15 @@ static char* storage_begin(char* memory) {
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 4), LOAD_ARGUMENT(2),                       \
         BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, 0, 1), RETURN(SECCOMP_RET_ERRNO | EPERM),  \
         RETURN(SECCOMP_RET_ALLOW)
+#define LOAD_ARGUMENT_HIGH(n)                                                                      \
+    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args) + 8 * (n) + 4)
+#define DENY_UNLESS_ZERO                                                                           \
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0), RETURN(SECCOMP_RET_ERRNO | EPERM)
+// Allows to read limits of this process, but not to set any: the new limit must be NULL.
+#define ALLOW_READING_LIMITS                                                                       \
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prlimit64, 0, 10), LOAD_ARGUMENT(0), DENY_UNLESS_ZERO, \
+        LOAD_ARGUMENT(2), DENY_UNLESS_ZERO, LOAD_ARGUMENT_HIGH(2), DENY_UNLESS_ZERO,               \
+        RETURN(SECCOMP_RET_ALLOW)
 
 // From now on this thread can manage the process's memory, sleep and end, and nothing else: a
 // program that gives up privileges, or enters a sandbox, leaves no thread behind that has more.
@@ -191,6 +200,7 @@ static bool confine(void) {
         ALLOW(exit),
         ALLOW_DATA(mmap),
         ALLOW_DATA(mprotect),
+        ALLOW_READING_LIMITS,
         RETURN(SECCOMP_RET_ERRNO | EPERM),
     };
     static const struct sock_fprog filter = {sizeof rules / sizeof *rules, rules};

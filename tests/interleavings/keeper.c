@@ -68,6 +68,9 @@ bool reserve_cap_admits(size_t slices) {
     (void)slices;
     return true;
 }
+bool reserve_affords_units_ahead(void) {
+    return true;
+}
 bool reserve_affords_units(void) {
     return true;
 }

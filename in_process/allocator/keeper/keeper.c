@@ -116,7 +116,7 @@ static bool reserve_is_short(void) {
 static bool reserve_is_urgent(void) {
     size_t warm = run_dirty_slices();
     size_t target = reserve_target();
-    bool huge = run_live_slices() >= RESERVE_AHEAD_FROM;
+    bool huge = reserve_affords_units_ahead();
     return warm < (huge ? target : target / 2) || misses_matter(warm);
 }
 
@@ -169,15 +169,17 @@ static bool demand_update(uint32_t slept_us) {
     return now > 0;
 }
 
+// In a limited address space, jumbo blocks do not count: they need the space that units take.
+static bool admits_unit(void) {
+    if (!reserve_affords_units_ahead() || !reserve_cap_admits(HUGE_SLICES)) return false;
+    if (run_live_slices() < RESERVE_AHEAD_FROM && window_space_is_limited()) return false;
+    return headroom_admits(HUGE_SLICES * SLICE_BYTES);
+}
+
 // Populates a unit of 2 MiB if so much is live that a surplus of that size does not matter.
 static size_t populate_admitted(size_t missing) {
-    // Jumbo blocks do not count here: they cannot use units. In a limited address space, which a
-    // confined keeper cannot see, they need what units take.
-    bool units = run_live_slices() >= RESERVE_AHEAD_FROM && reserve_cap_admits(HUGE_SLICES);
-    if (units && headroom_admits(HUGE_SLICES * SLICE_BYTES)) {
-        size_t done = reserve_populate_huge();
-        if (done > 0) return done;
-    }
+    size_t unit = admits_unit() ? reserve_populate_huge() : 0;
+    if (unit > 0) return unit;
     unsigned slices = missing < POPULATE_SLICES ? (unsigned)missing : POPULATE_SLICES;
     if (!reserve_cap_admits(slices) || !headroom_admits(slices * SLICE_BYTES)) return 0;
     return reserve_populate(slices);

@@ -31,7 +31,7 @@ static atomic_state kept;
 static atomic_state preferred;
 static atomic_bits cap;           // 0: none
 static atomic_state huge;         // enum huge: whether units of 2 MiB are huge pages
-static atomic_bits missed;        // slices, since the last unit was populated
+static atomic_bits missed;        // slices, since the last unit was begun
 static atomic_signed units_begun; // units that are being populated
 static atomic_signed maintained;  // runs that are being populated or discarded
 static atomic_bits begun_warm;    // slices of pages that reserve_affords_warm admitted
@@ -234,10 +234,10 @@ size_t reserve_populate_huge(void) {
     struct free_run run = run_take_closed();
     if (run.slices != 0) {
         (void)atomic_add(&units_begun, 1);
+        atomic_set(&missed, 0);
         huge_unit_prefer(run);
         done = populate(run, true);
         (void)atomic_sub(&units_begun, 1);
-        atomic_set(&missed, 0); // only now, so that no second thread populates meanwhile
     }
     (void)atomic_sub_release(&maintained, 1);
     return done;
@@ -254,6 +254,10 @@ static size_t likely_used_slices(void) {
 
 bool reserve_affords_units(void) {
     return likely_used_slices() >= RESERVE_HUGE_FROM;
+}
+
+bool reserve_affords_units_ahead(void) {
+    return likely_used_slices() >= RESERVE_AHEAD_FROM;
 }
 
 bool reserve_affords_warm(void) {
@@ -277,17 +281,17 @@ static bool admits_unit(unsigned slices) {
     size_t used = likely_used_slices();
     if (used < RESERVE_HUGE_FROM || !may_have_huge()) return false;
     size_t warm_max = used / (slices == 1 ? 8 : 4) + HUGE_SLICES;
-    return run_dirty_slices() <= warm_max && reserve_cap_admits(HUGE_SLICES);
+    size_t begun = (size_t)atomic_get(&units_begun) * HUGE_SLICES;
+    return run_dirty_slices() + begun <= warm_max && reserve_cap_admits(begun + HUGE_SLICES);
 }
 
 // There are no warm slices that fit. True: this thread has populated a unit.
 static bool populate_if_behind(unsigned slices) {
     if (!admits_unit(slices)) return false;
-    uint64_t before = atomic_add(&missed, slices);
-    // A unit that is being populated will soon be there, unless its thread was preempted.
     uint64_t most = atomic_get(&units_begun) == 0 ? MISSED_SLICES_MAX : MISSED_BESIDE_MAX;
-    // Of several threads, the one that reaches the bound populates.
-    if (before >= most || before + slices < most) return false;
+    uint64_t now = atomic_add(&missed, slices) + slices;
+    // Of several threads, the one that sets it back populates.
+    if (now < most || !atomic_try_bits(&missed, &now, 0)) return false;
     // In a limited address space a large block cannot use units that are closed.
     bool populated = !window_space_is_limited() && reserve_populate_huge() > 0;
     count_event(EVENT_UNITS, populated);

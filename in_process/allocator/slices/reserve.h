@@ -81,31 +81,32 @@ size_t reserve_populate_huge(void);
 // Where the system has huge pages, threads that are behind populate units of 2 MiB from
 // RESERVE_HUGE_FROM live slices on: in a smaller process, a surplus of 2 MiB would matter. The
 // keeper populates units ahead from RESERVE_AHEAD_FROM on, because there may be one of each; below,
-// single slices. For threads, an eighth of the jumbo blocks counts as well.
+// single slices. An eighth of the jumbo blocks counts as well.
 #define RESERVE_HUGE_FROM ((size_t)32)  // 2 MiB
 #define RESERVE_AHEAD_FROM ((size_t)96) // 6 MiB
 bool reserve_affords_units(void);
+bool reserve_affords_units_ahead(void);
 #define RESERVE_BASE ((size_t)6) // slices of the reserve, beside a sixteenth of the live memory
 
 // Below a control group's limit, this much is the program's.
 #define RESERVE_KEPT ((size_t)256) // 16 MiB
 
 // Takes warm slices for memory that will be filled. If none fit, the keeper is behind, or has not
-// begun. After MISSED_SLICES_MAX such slices since the last unit was populated, this thread
-// populates one, and the run is taken from it: 512 page faults of 4 KiB take 20 to 50 times as long
-// as one of 2 MiB. No unit is populated without huge pages, near the control group's limit, in a
-// limited address space, or if more than an eighth of the live memory and 2 MiB is warm: a quarter
-// for a run of several slices, because the warm ones are scattered then. Start NULL: no warm
-// slices.
+// begun. After MISSED_SLICES_MAX such slices since the last unit was begun, this thread populates
+// one, and the run is taken from it: 512 page faults of 4 KiB take 20 to 50 times as long as one of
+// 2 MiB. No unit is populated without huge pages, near the control group's limit, in a limited
+// address space, or if more than an eighth of the live memory and 2 MiB is warm, with the units
+// that are being populated: a quarter for a run of several slices, because the warm ones are
+// scattered then. Start NULL: no warm slices.
 #define MISSED_SLICES_MAX 2u
-#define MISSED_BESIDE_MAX 8u // while another thread populates a unit
+#define MISSED_BESIDE_MAX 4u // while another thread populates a unit
 struct run reserve_take(unsigned slices);
 
 // True: a page may begin in warm memory although its class has not filled pages. It then occupies
 // all of its memory, so there may be WARM_FIRST slices of such pages, and one more for each
 // WARM_SHARE live slices.
 #define WARM_FIRST 16u
-#define WARM_SHARE 16u
+#define WARM_SHARE 8u
 bool reserve_affords_warm(void);
 void reserve_begun_warm(unsigned slices);
 

@@ -32,7 +32,12 @@ int madvise(void* start, size_t bytes, int advice) {
 
 static bool hides_memory; // mincore finds nothing resident
 
+static void (*meanwhile)(void); // called once, while a unit of 2 MiB is being populated
+
 int mincore(void* start, size_t bytes, unsigned char* resident) {
+    void (*other_thread)(void) = meanwhile;
+    meanwhile = NULL;
+    if (other_thread != NULL) other_thread();
     if (!hides_memory) return (int)syscall(SYS_mincore, start, bytes, resident);
     memset(resident, 0, (bytes + SYSTEM_PAGE - 1) / SYSTEM_PAGE);
     return 0;
@@ -254,7 +259,7 @@ static void test_reserve_populates(void) {
 
 // Pages of classes that have filled none begin warm, but only as many as the live memory affords.
 static void test_affords_warm(void) {
-    enum { SIZES = 56, LIVE = 6 };
+    enum { SIZES = 56, LIVE = 3 };
     void* live[LIVE];
     for (unsigned i = 0; i < LIVE; i++) CHECK((live[i] = kl_malloc((size_t)2 << 20)) != NULL);
     CHECK(run_live_slices() >= RESERVE_HUGE_FROM);
@@ -328,6 +333,35 @@ static void test_units_of_small_process(void) {
     CHECK(jumbo != NULL && reserve_affords_units());
     kl_free(jumbo);
     for (unsigned i = 0; i < 1024; i++) kl_free(blocks[i]);
+}
+
+// A thread that needs memory while another one populates a unit does not wait for that one, which
+// the system may have preempted. The units under way count as warm memory.
+static unsigned taken_beside;
+
+static void take_beside(void) {
+    bool more = taken_beside < 2;
+    if (more) meanwhile = take_beside;
+    struct run run = reserve_take(MISSED_BESIDE_MAX);
+    meanwhile = NULL;
+    if (run.start == NULL) return;
+    taken_beside++;
+    run_release(run.start, MISSED_BESIDE_MAX);
+}
+
+static void test_units_beside(void) {
+    void* live = kl_malloc((size_t)3 << 20);
+    kl_collect(true);
+    reserve_discard_all();
+    reserve_set_huge(true);
+    uint64_t before = event_total(EVENT_UNITS);
+    meanwhile = take_beside;
+    struct run run = reserve_take(MISSED_BESIDE_MAX);
+    if (populates) CHECK(run.start != NULL && taken_beside == 1);
+    CHECK(event_total(EVENT_UNITS) - before <= 2);
+    if (run.start != NULL) run_release(run.start, MISSED_BESIDE_MAX);
+    kl_free(live);
+    reserve_discard_all();
 }
 
 // --- Large blocks --------------------------------------------------------------------------------
@@ -435,6 +469,7 @@ int main(void) {
     test_reserve_populates();
     test_affords_warm();
     test_taken_from_unit();
+    test_units_beside();
     test_large_blocks();
     check_work_bounds();
     return 0;
