@@ -116,7 +116,8 @@ pub unsafe fn usable_size<T>(block: *const T) -> usize {
     unsafe { sys::kl_usable_size(block.cast()) }
 }
 
-/// Returns the usable size that a block of `size` requested bytes would have.
+/// Returns the usable size that a block of `size` requested bytes would have. For sizes above
+/// 64 KiB, and above 256 bytes with a limit on the address space, it is a minimum.
 pub fn good_size(size: usize) -> usize {
     // SAFETY: any size is allowed.
     unsafe { sys::kl_good_size(size) }

@@ -1,10 +1,8 @@
 #include "allocator/alloc/page_visit.h"
 #include "allocator/heap/bin.h"
 
-#define BLOCKS_IN_PAGE_MAX (SLICE_BYTES / 8)
-
 struct idle {
-    uint64_t bits[BLOCKS_IN_PAGE_MAX / 64];
+    uint64_t bits[PAGE_BLOCKS_MAX / 64];
 };
 
 static void mark(struct idle* idle, const struct page* page, const struct block* block) {

@@ -188,6 +188,47 @@ static unsigned cold_flags(struct heap* heap, unsigned size_class) {
     return PAGE_COLD | PAGE_AHEAD | (heap->filled[size_class] > 0 ? PAGE_FILLS : 0u);
 }
 
+static uint16_t* wanted_of(struct heap* heap, unsigned size_class) {
+    return &heap->wanted[class_size(size_class) - FITTED_FIRST];
+}
+
+// Not in user heaps, whose limit counts pages.
+static bool may_fit(struct heap* heap, unsigned size_class) {
+    return !KEEL_SECURE && !KEEL_DEBUG && class_size(size_class) >= FITTED_FIRST &&
+           ((uintptr_t)heap & HEAP_USER) == 0 && !heap_is_realtime(heap);
+}
+
+bool heap_wants_fit(struct heap* heap, unsigned size_class, size_t size) {
+    if (!may_fit(heap, size_class)) return false;
+    uint16_t* wanted = wanted_of(heap, size_class);
+    uint16_t units = (uint16_t)((size + FITTED_UNIT - 1) / FITTED_UNIT);
+    if (*wanted < units) *wanted = units;
+    if (heap->filled[size_class] < HEAP_FILLED_ENOUGH) return false;
+    const struct page* page = heap->current[size_class];
+    if (page != NULL && page_has_free(page)) return false;
+    if (heap->queue[size_class].first != NULL) return false;
+    const uint64_t class_units = size_class_bytes[size_class] / FITTED_UNIT;
+    return (uint64_t)*wanted * 128 < class_units * 127;
+}
+
+void heap_set_aside(struct heap* heap, unsigned size_class, unsigned limit) {
+    struct page* page = heap->current[size_class];
+    (void)heap_flush_bin(heap, size_class, limit);
+    if (bin_first(heap, size_class) != NULL) return;
+    if (!page_has_free(page)) {
+        heap_retire_current(heap, size_class);
+        return;
+    }
+    heap->current[size_class] = NULL;
+    page_set_list(page, PAGE_UNLISTED);
+    if (page_use(page)->used == 0)
+        (void)heap_page_emptied(heap, page);
+    else
+        queue_append(&heap->queue[size_class], page);
+}
+
+atomic_state heap_has_fitted;
+
 // True: the class gets pages without a rest. They are larger, so they are for classes that fill
 // pages. The secure flavour bounds its pages by PAGE_BYTES_MAX.
 static bool wants_tight_pages(const struct heap* heap, unsigned size_class) {
@@ -197,9 +238,25 @@ static bool wants_tight_pages(const struct heap* heap, unsigned size_class) {
            heap->limit_bytes == 0;
 }
 
+// The size of the blocks of a fresh page.
+static uint32_t fresh_block_bytes(struct heap* heap, unsigned size_class) {
+    if (!class_is_fitted(size_class)) return size_class_bytes[size_class];
+    atomic_set(&heap_has_fitted, 1);
+    return *wanted_of(heap, size_class) * (uint32_t)FITTED_UNIT;
+}
+
 // The slices of a fresh page, and their number, which may be more than *slices.
 static struct run run_for_page(struct heap* heap, unsigned size_class, unsigned* slices,
                                bool worth_warm) {
+    struct run none = {NULL, false, false};
+    if (class_is_fitted(size_class)) { // near the limit only short runs may be left
+        size_t block_bytes = fresh_block_bytes(heap, size_class);
+        for (; *slices * SLICE_BYTES / block_bytes >= PAGE_BLOCKS_MIN; *slices /= 2) {
+            struct run run = run_for(heap, *slices, worth_warm);
+            if (run.start != NULL) return run;
+        }
+        return none;
+    }
     if (KEEL_UNLIKELY(wants_tight_pages(heap, size_class))) {
         unsigned tight = page_slices_tight(size_class);
         struct run run = run_for(heap, tight, worth_warm);
@@ -211,8 +268,17 @@ static struct run run_for_page(struct heap* heap, unsigned size_class, unsigned*
     return run_for(heap, *slices, worth_warm);
 }
 
+#define FITTED_SLICES_FIRST 8u // while the heap has filled few fitted pages of the class
+
+static unsigned fresh_slices(const struct heap* heap, unsigned size_class, size_t block_bytes) {
+    if (!class_is_fitted(size_class)) return page_slices(size_class);
+    bool few = heap->filled[size_class] < HEAP_FILLED_ENOUGH;
+    return page_slices_fitted(block_bytes, few ? FITTED_SLICES_FIRST : FITTED_PAGE_SLICES);
+}
+
 struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_slices) {
-    unsigned slices = page_slices(size_class);
+    uint32_t block_bytes = fresh_block_bytes(heap, size_class);
+    unsigned slices = fresh_slices(heap, size_class, block_bytes);
     KEEL_ASSERT(class_partition(size_class) == partition_now());
     bool worth_warm = heap->filled[size_class] >= HEAP_FILLED_ENOUGH || heap_is_realtime(heap) ||
                       reserve_is_preferred() || run_dirty_slices() > reserve_target() + WARM_PLENTY;
@@ -235,7 +301,9 @@ struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_
     unsigned resident = cold ? 0 : page_resident(start, slices);
     cold |= resident < slices * SLICE_BYTES / SYSTEM_PAGE;
     unsigned fresh = zero | (cold ? cold_flags(heap, size_class) : PAGE_WARM);
-    struct page* page = page_begin(start, slices, size_class, (uintptr_t)heap, fresh, resident);
+    struct page* page =
+        page_begin_fitted(start, slices, size_class, (uintptr_t)heap, fresh, resident, block_bytes);
+    if (may_fit(heap, size_class)) *wanted_of(heap, size_class) = 0;
     make_current(heap, size_class, page);
     atomic_bump(&heap->counts[HEAP_PAGES_BEGUN], 1);
     return page;
@@ -342,7 +410,7 @@ static bool page_of_heap_check(struct heap* heap, struct page* page, unsigned si
 }
 
 bool heap_check(struct heap* heap) {
-    for (unsigned c = 0; c < CLASS_COUNT; c++) {
+    for (unsigned c = 0; c < ALL_CLASS_COUNT; c++) {
         struct page* current = heap->current[c];
         if (current == NULL && bin_at(heap, c, 0, NULL) != NULL) return false;
         if (current != NULL && !page_of_heap_check(heap, current, c, PAGE_CURRENT)) return false;

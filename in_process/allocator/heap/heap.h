@@ -27,7 +27,7 @@
 #define HEAP_KEPT_SLICES 4u // 256 KiB each
 #define HEAP_SPARE_MAX 32u
 #define HEAP_GROWN_MAX 8u
-#define HEAP_CLASS_WORDS ((CLASS_COUNT + 63) / 64)
+#define HEAP_CLASS_WORDS ((ALL_CLASS_COUNT + 63) / 64)
 #define HEAP_BATCHES 64u
 // A page that begins warm occupies all of its memory. A page that begins cold occupies only the
 // memory that is touched. The pages of a class begin cold until this many of them have been filled.
@@ -58,6 +58,8 @@ struct grown_block {
     unsigned times; // 1..GROWN_TIMES_MAX
 };
 
+#define FITTED_PLACES (KEEL_SECURE ? 1u : FITTED_COUNT)
+
 enum heap_count {
     HEAP_REFILLS,         // mallocs that found their bin empty
     HEAP_CARVES,          // times blocks were carved
@@ -75,11 +77,12 @@ enum heap_count {
 // In the secure flavour the arrays by class have an entry for each class of each partition.
 struct heap {
     // --- The owner alone (for a user heap: the thread that holds its lock) ---
-    union bin bin[CLASS_COUNT];
-    struct page* current[CLASS_COUNT];
-    struct page_queue queue[CLASS_COUNT];
-    uint8_t filled[CLASS_COUNT];   // pages of this class filled so far, up to HEAP_FILLED_ENOUGH
-    uint8_t bin_zero[CLASS_COUNT]; // 1: the blocks of the bin are zero except for their first word
+    union bin bin[ALL_CLASS_COUNT];
+    struct page* current[ALL_CLASS_COUNT];
+    struct page_queue queue[ALL_CLASS_COUNT];
+    uint8_t filled[ALL_CLASS_COUNT]; // pages of this class filled so far, up to HEAP_FILLED_ENOUGH
+    uint8_t
+        bin_zero[ALL_CLASS_COUNT]; // 1: the blocks of the bin are zero except for their first word
     unsigned empty_count;          // 0..HEAP_EMPTY_MAX; entries of `empty` from here on are 0
     unsigned kept_next;            // entry of `kept` to fill or replace next
     uint32_t waiting_bytes;        // bytes of blocks in `batches`
@@ -89,19 +92,22 @@ struct heap {
     unsigned grown_next; // entry of `grown` to replace next
     // Classes that have a current page, and some that have none any more (alloc/reclaim.c).
     uint64_t classes[HEAP_CLASS_WORDS];
-    unsigned class_count;              // bits set in it
-    unsigned last_look;                // class that was looked at last
-    unsigned emptied_streak;           // pages that became empty since the last page began
-    uint32_t class_marks[CLASS_COUNT]; // what the last look saw of each
-    uint32_t draws;                    // requests for memory from the slices
-    uint32_t considered;               // `draws` at the last call of keeper_consider
-    uint64_t refilled;                 // sum of the weights of all refills (alloc/alloc.h)
-    uint64_t maintenance_at;           // value of `refilled` from which on maintenance is due
-    uint32_t maintenance_weight;       // from the last maintenance to this one; 0: none yet
+    unsigned class_count;                  // bits set in it
+    unsigned last_look;                    // class that was looked at last
+    unsigned emptied_streak;               // pages that became empty since the last page began
+    uint32_t class_marks[ALL_CLASS_COUNT]; // what the last look saw of each
+    uint32_t draws;                        // requests for memory from the slices
+    uint32_t considered;                   // `draws` at the last call of keeper_consider
+    uint64_t refilled;                     // sum of the weights of all refills (alloc/alloc.h)
+    uint64_t maintenance_at;               // value of `refilled` from which on maintenance is due
+    uint32_t maintenance_weight;           // from the last maintenance to this one; 0: none yet
     // Guarded sampling (guarded/sample.h), for each class and for large blocks: the next allocation
     // that is chosen, counted from 1; 0: none.
-    uint32_t guard_left[CLASS_COUNT + 1];
+    uint32_t guard_left[ALL_CLASS_COUNT + 1];
     uint64_t guard_random;
+    // For each class with fitted pages, in units of FITTED_UNIT: the largest request of a slow path
+    // since the last page of the class, or of its fitted class, began.
+    uint16_t wanted[FITTED_PLACES];
     bool no_guards;       // user heap: no block may be guarded
     struct arena* arena;  // user heap: all of its memory is from there; NULL: from anywhere
     uint64_t held_bytes;  // user heap: bytes of pages, kept slices and large blocks
@@ -112,7 +118,7 @@ struct heap {
     // --- The owner writes, any thread reads ---
     atomic_bits counts[HEAP_COUNTS];
     atomic_bits
-        given[CLASS_COUNT]; // blocks put into the bin so far, minus those put back into pages
+        given[ALL_CLASS_COUNT]; // blocks put into the bin so far, minus those put back into pages
     atomic_word sending;    // page that the owner sends blocks to; 0: none. Read in a forked child
     atomic_state thread_id; // the system's number of the owner; 0: none
     atomic_state spare_wanted; // 0..HEAP_SPARE_MAX; not 0: the thread is realtime
@@ -142,7 +148,7 @@ struct heap {
     struct heap* next_all; // constant once set
 
     // --- The thread that ends, then one that looks at the parked heap (alloc/reclaim.c) ---
-    atomic_state reclaim_next; // classes before this one have been emptied; CLASS_COUNT: all
+    atomic_state reclaim_next; // classes before this one have been emptied; ALL_CLASS_COUNT: all
     uint64_t parked_ms;        // the clock when the thread ended
 
     // --- Any thread, lock-free ---
@@ -192,6 +198,25 @@ void heap_retire_current(struct heap* heap, unsigned size_class);
 // Begins a page of this class on unused memory and makes it current. NULL: no memory. *from_slices:
 // true if the memory came from the slices and not from a slice that the heap kept.
 struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_slices);
+
+// --- Fitted pages --------------------------------------------------------------------------------
+//
+// Where address space is short (slices/window.h), what a size class adds to a request counts:
+// 33,000 bytes take 36,864. If a class has filled some pages and all of its recent requests are
+// smaller than its blocks by more than 1/128, the next pages have blocks of the largest of these
+// requests. They are pages of the fitted class (page/size_class.h). Its bin is no bin of the fast
+// path, which would take blocks for larger requests of the class: alloc_fitted takes them.
+
+// Notes a request of the slow path. True: a page with fitted blocks should serve it, because the
+// pages of the class itself have no free block.
+bool heap_wants_fit(struct heap* heap, unsigned size_class, size_t size);
+
+// The current page of a fitted class has blocks that are too small for a request. Puts at most
+// `limit` blocks of the bin back into the page; if none is left, the page is no longer current.
+void heap_set_aside(struct heap* heap, unsigned size_class, unsigned limit);
+
+// True once a fitted page has begun in this process.
+extern atomic_state heap_has_fitted;
 
 // Puts a full page that now has a free block into its queue, and clears PAGE_FULL.
 void heap_page_not_full(struct heap* heap, struct page* page);

@@ -71,11 +71,23 @@ static inline unsigned page_slices_tight(unsigned size_class) {
 // last pages there were carved to their ends, or a large block was there.
 unsigned page_resident(const char* start, unsigned slices);
 
+// Slices of a page with blocks of this size, of a fitted class: of the powers of two up to `most`
+// the first that leaves at most 1/128 unused, else the one that leaves least.
+// PAGE_BLOCKS_MIN to PAGE_BLOCKS_MAX blocks. most: a power of two, 2..FITTED_PAGE_SLICES.
+#define FITTED_PAGE_SLICES SUPERBLOCK_SLICES
+#define PAGE_BLOCKS_MAX (SLICE_BYTES / 8)
+#define PAGE_BLOCKS_MIN 2u // the first free into a full page does not empty it
+unsigned page_slices_fitted(size_t block_bytes, unsigned most);
+
 // Makes `slices` slices at `start` a page of this class with no block carved. `owner` is the heap's
 // address, `fresh` a set of enum page_fresh, `resident` the number of system pages at its start
 // that are resident.
 struct page* page_begin(char* start, unsigned slices, unsigned size_class, uintptr_t owner,
                         unsigned fresh, unsigned resident);
+
+// The same for a fitted class, with the size of the blocks: at most that of the class.
+struct page* page_begin_fitted(char* start, unsigned slices, unsigned size_class, uintptr_t owner,
+                               unsigned fresh, unsigned resident, uint32_t block_bytes);
 
 // Ends the page. No block of it may be live. The caller then owns its slices. In the secure flavour
 // linear in the blocks, at most 4,096 of 16 bytes, and verifies that they are free.

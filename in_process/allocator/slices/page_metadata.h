@@ -54,7 +54,7 @@ struct page {
     uint16_t size_class;  // index into the table of size classes
     size_t fast_end;      // page_last + 1; 0: no free takes the fast path
     size_t usable;        // of a large block: its bytes before its state word
-    uint8_t distance;     // PAGE_INTERIOR: slices back to the first one, 1..31
+    uint8_t distance;     // PAGE_INTERIOR: slices back to the first one, 1..63
     uint8_t partition;    // of a large block (partition.h); that of small blocks is in size_class
     char* states;         // start + block_bytes - 8: the state word of block 0
 };

@@ -159,7 +159,8 @@ void window_forget(struct window* window, unsigned set) {
 // --- Pieces --------------------------------------------------------------------------------------
 
 #define SCARCE_DIVISOR 256u
-atomic_state window_space_is_scarce;
+#define SHORT_DIVISOR 64u
+atomic_state window_space;
 static atomic_bits superblocks_mapped; // without units of the huge zone
 static atomic_bits space_limit;
 static atomic_state limit_is_fixed;
@@ -183,8 +184,10 @@ static void scarcity_note(unsigned superblocks) {
     uint64_t before = atomic_add(&superblocks_mapped, superblocks);
     uint64_t mapped = (before + superblocks) * SUPERBLOCK_BYTES;
     uint64_t limit = limit_now();
-    bool scarce = limit != 0 && mapped > limit / SCARCE_DIVISOR;
-    if (scarce != space_is_scarce()) atomic_set(&window_space_is_scarce, scarce);
+    enum space space = SPACE_AMPLE;
+    if (limit != 0 && mapped > limit / SCARCE_DIVISOR) space = SPACE_SCARCE;
+    if (limit != 0 && mapped > limit / SHORT_DIVISOR) space = SPACE_SHORT;
+    if (space != atomic_get(&window_space)) atomic_set(&window_space, space);
 }
 
 // Makes superblocks of Keel's memory available. The part of each must be described.

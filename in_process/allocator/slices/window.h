@@ -164,11 +164,16 @@ bool window_owns(const void* address);
 // True if the process has a limit on its address space. Reads it: one system call.
 bool window_space_is_limited(void);
 
-// True if the process has a limit on its address space, and Keel has mapped more than 1/256 of it:
-// address space should be used tightly. It changes when address space is mapped.
-extern atomic_state window_space_is_scarce;
+// Whether address space should be used tightly, in a process with a limit on it: SCARCE if Keel has
+// mapped more than 1/256 of the limit, SHORT if more than 1/64. It changes when address space is
+// mapped.
+enum space { SPACE_AMPLE, SPACE_SCARCE, SPACE_SHORT };
+extern atomic_state window_space; // enum space
 KEEL_INLINE bool space_is_scarce(void) {
-    return atomic_get(&window_space_is_scarce) != 0;
+    return atomic_get(&window_space) >= SPACE_SCARCE;
+}
+KEEL_INLINE bool space_is_short(void) {
+    return atomic_get(&window_space) == SPACE_SHORT;
 }
 
 // The limit is not read again: the process enters a sandbox, which may end it for this system call.

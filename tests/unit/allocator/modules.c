@@ -41,6 +41,12 @@ static void test_page_slices(void) {
         CHECK(bytes >= 4 * SLICE_BYTES && SUPERBLOCK_BYTES % bytes == 0);
         CHECK(bytes % size_class_bytes[c] <= bytes / 64);
     }
+    for (size_t block = 272; block < CLASS_BYTES_MAX; block += FITTED_UNIT) {
+        size_t bytes = page_slices_fitted(block, FITTED_PAGE_SLICES) * SLICE_BYTES;
+        CHECK(SUPERBLOCK_BYTES % bytes == 0 && bytes / block <= PAGE_BLOCKS_MAX);
+        CHECK(bytes % block <= bytes / 64);
+        CHECK(page_slices_fitted(block, 8) <= 8 && page_slices_fitted(block, 8) >= 1);
+    }
 }
 
 static void test_text(void) {
