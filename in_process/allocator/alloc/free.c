@@ -41,7 +41,7 @@ static void free_unknown(void* address) {
 // fail. A page has more than one block, so such a free does not empty it.
 static void free_local(struct page* page, void* address) {
     if (KEEL_SECURE)
-        block_free(page, address, thread_of_heap());
+        block_free(page, address, state_mark(thread_of_heap()));
     else if (!page_begins_block(page, address))
         panic(FAULT_FREE_MISALIGNED, address);
     KEEL_REQUIRE(page_use(page)->used > 0, address);
@@ -68,7 +68,7 @@ static void free_remote(struct page* page, void* address) {
     struct heap* heap = thread_heap;
     if (heap == &heap_none) heap = heap_acquire();
     if (heap == NULL || page_heap(atomic_get(&page->owner)) != heap)
-        block_free(page, address, thread_of_heap()); // else free_local does it
+        block_free(page, address, state_mark(thread_of_heap())); // else free_local does it
     if (heap == NULL || heap == &heap_gone)
         remote_batch_send_block(page, address);
     else if (page_heap(atomic_get(&page->owner)) == heap)

@@ -176,7 +176,7 @@ void* reallocate(void* address, size_t size) {
     if (page == NULL) realloc_unknown(address);
     // The length of a foreign block is unknown.
     if (page == NULL || !large_is_possible(size, 1)) return NULL;
-    if (KEEL_SECURE) verify_live(page, address);
+    if (KEEL_SECURE && !block_is_surely_live(page, address)) verify_live(page, address);
     if (KEEL_UNLIKELY(page_is_guarded(page))) guarded_verify(page, address);
     unsigned before = partition_enter(page_partition(page));
     void* resized = resize(page, address, size);

@@ -110,7 +110,7 @@ size_t user_block_offset(const struct page* page, const void* address) {
 // released.
 static bool small_free(struct heap* heap, struct page* page, char* block) {
     if (KEEL_SECURE)
-        block_free(page, block, atomic_get(&thread_heap->thread_id));
+        block_free(page, block, state_mark(atomic_get(&thread_heap->thread_id)));
     else if (!page_begins_block(page, block))
         panic(FAULT_FREE_MISALIGNED, block);
     KEEL_REQUIRE(page_use(page)->used > 0, block);

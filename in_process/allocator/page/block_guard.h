@@ -113,8 +113,12 @@ KEEL_INLINE void block_set_next(struct block* block, const struct block* next) {
 KEEL_INLINE uint64_t* block_state(const void* block, uint32_t block_bytes) {
     return (uint64_t*)((uintptr_t)block + block_bytes - sizeof(uint64_t));
 }
+// 0: the state is that of a free block. (The sum of a number and its complement is -1.)
+KEEL_INLINE uint64_t state_differs(uint64_t state, uintptr_t mask) {
+    return (state + mask + 1) << (64 - STATE_THREAD_SHIFT);
+}
 KEEL_INLINE bool state_is_free(uint64_t state, uintptr_t mask) {
-    return (state ^ ~mask) << (64 - STATE_THREAD_SHIFT) == 0;
+    return state_differs(state, mask) == 0;
 }
 
 // Ends the process, with the fault that the state of the block shows. `page` is that of the
@@ -127,10 +131,11 @@ KEEL_COLD KEEL_NORETURN void block_fault_in_bin(const void* block);
 KEEL_COLD void block_zero(void* block, uint32_t block_bytes);
 KEEL_COLD bool block_is_zero(const void* block, uint32_t block_bytes);
 
-// A new block of a bin: free, by no thread.
-KEEL_INLINE void block_carve(struct block* block, uint32_t block_bytes) {
-    block_set_next(block, NULL);
-    *block_state(block, block_bytes) = ~block_mask(block);
+// A new block of a bin: free, by no thread. `key` is that of the process.
+KEEL_INLINE void block_carve(struct block* block, uint32_t block_bytes, uintptr_t key) {
+    uintptr_t mask = key ^ (uintptr_t)block;
+    block->next = (struct block*)mask; // NULL, masked
+    *block_state(block, block_bytes) = ~mask;
 }
 
 // The greatest offset of a block that the page has room for.
@@ -146,6 +151,13 @@ KEEL_INLINE bool page_reaches(const struct page* page, const void* address) {
 KEEL_INLINE bool block_is_live(const struct page* page, const void* address) {
     if (!page_reaches(page, address)) return false;
     return *block_state(address, page->block_bytes) == block_mask(address);
+}
+
+// The same, and faster, for a page that may be that of a large block. False: not known.
+KEEL_INLINE bool block_is_surely_live(const struct page* page, const void* address) {
+    size_t offset = (uintptr_t)address - (uintptr_t)page->start;
+    if (page->block_bytes == 0 || offset >= page->fast_end) return false;
+    return *(const uint64_t*)(const void*)(page->states + offset) == block_mask(address);
 }
 
 // A state is the exclusive or of the mask and this, if `thread` has freed the block.
@@ -171,18 +183,24 @@ KEEL_INLINE bool block_try_free(const struct page* page, void* address, uint64_t
     return true;
 }
 // The same on the slow path: ends the process if the block is not live.
-KEEL_INLINE void block_free(const struct page* page, void* address, uint32_t thread) {
+KEEL_INLINE void block_free(const struct page* page, void* address, uint64_t mark) {
     if (!KEEL_SECURE) return;
-    if (KEEL_UNLIKELY(!block_is_live(page, address))) block_fault_at_free(page, address);
-    *block_state(address, page->block_bytes) = block_mask(address) ^ state_mark(thread);
-    if (block_guard.zero != 0) block_zero(address, page->block_bytes);
+    uintptr_t mask = block_mask(address);
+    size_t offset = (uintptr_t)address - (uintptr_t)page->start;
+    if (KEEL_UNLIKELY(offset >= page->fast_end)) { // always, if KEEL_ZERO_ON_FREE is set
+        if (!block_is_live(page, address)) block_fault_at_free(page, address);
+        if (block_guard.zero != 0) block_zero(address, page->block_bytes);
+    }
+    uint64_t* state = (uint64_t*)(void*)(page->states + offset);
+    if (KEEL_UNLIKELY(*state != mask)) block_fault_at_free(page, address);
+    *state = mask ^ mark;
 }
 
 // Gives a block of a bin to the program.
 KEEL_INLINE void block_take(struct block* block, uint32_t block_bytes) {
     uint64_t* state = block_state(block, block_bytes);
     uintptr_t mask = block_mask(block);
-    uint64_t wrong = (*state ^ ~mask) << (64 - STATE_THREAD_SHIFT); // as in state_is_free
+    uint64_t wrong = state_differs(*state, mask);
     if (KEEL_UNLIKELY((wrong | ((uintptr_t)block->next ^ mask)) != 0)) block_fault_in_bin(block);
     *state = mask;
     block->next = NULL;
@@ -193,8 +211,7 @@ KEEL_INLINE void block_take(struct block* block, uint32_t block_bytes) {
 KEEL_INLINE bool block_try_take(struct block* block, uint32_t block_bytes, uintptr_t key) {
     uintptr_t mask = key ^ (uintptr_t)block;
     uint64_t* state = block_state(block, block_bytes);
-    // The sum of a number and its complement is -1.
-    uint64_t wrong = (*state + mask + 1) << (64 - STATE_THREAD_SHIFT); // as in state_is_free
+    uint64_t wrong = state_differs(*state, mask);
     if ((uintptr_t)block->next != mask || wrong != 0) return false;
     *state = mask;
     block->next = NULL;

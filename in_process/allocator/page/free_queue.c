@@ -1,17 +1,74 @@
 #include "allocator/page/free_queue.h"
 #include <string.h>
 
-// Moves the entries to the start of the array. False: this would make too few places free.
-static bool make_places(struct page_use* use) {
-    unsigned first = use->queue_first;
-    if (first < QUEUE_MOVE_MIN) return false;
-    uint16_t* places = queue_places(use);
-    unsigned count = queue_end_place(use) - first;
-    memmove(places, places + first, count * sizeof *places);
-    use->queue_first = 0;
-    use->queue_end = places + count;
-    if (use->chain_place != QUEUE_NO_PLACE) use->chain_place = (uint16_t)(use->chain_place - first);
+// A free row becomes the last one of the queue. False: there is none.
+static bool add_row(const struct page* page, struct page_use* use) {
+    uint16_t* row;
+    if (use->queue_has_home)
+        row = queue_row_take(use->queue_end);
+    else
+        row = queue_home(page, use);
+    if (row == NULL) return false;
+    use->queue_has_home |= row == queue_home(page, use);
+    *queue_row_start(use->queue_end) = queue_row_number(row);
+    use->queue_end = row + ROW_FIRST;
     return true;
+}
+
+static void end_row(const struct page* page, struct page_use* use, uint16_t* row) {
+    if (row == queue_home(page, use))
+        use->queue_has_home = 0;
+    else
+        queue_row_give(row);
+}
+
+// All entries of the first row are taken. Another one follows, since a row is added when its
+// predecessor is full.
+static void leave_row(const struct page* page, struct page_use* use, uint16_t* row) {
+    use->queue_first = queue_row_numbered(row, *row) + ROW_FIRST;
+    end_row(page, use, row);
+}
+
+void queue_end_rows(struct page* page) {
+    struct page_use* use = page_use(page);
+    uint16_t* row = queue_row_start(use->queue_first);
+    const uint16_t* last = queue_row_start(use->queue_end);
+    while (row != last) {
+        uint16_t* next = queue_row_numbered(row, *row);
+        end_row(page, use, row);
+        row = next;
+    }
+    end_row(page, use, row);
+}
+
+// If the queue has one row, moves its entries to the start of the row. False: this would make fewer
+// than `least` places free.
+static bool move_to_start(struct page_use* use, size_t least) {
+    uint16_t* row = queue_row_start(use->queue_end);
+    size_t distance = (size_t)(use->queue_first - row) - ROW_FIRST;
+    if (queue_row_start(use->queue_first) != row || distance < least) return false;
+    size_t count = (size_t)(use->queue_end - use->queue_first);
+    use->queue_first = row + ROW_FIRST;
+    memmove(use->queue_first, use->queue_first + distance, count * sizeof *row);
+    use->queue_end = use->queue_first + count;
+    if (use->chain_place != 0) use->chain_place = (uint16_t)(use->chain_place - distance);
+    return true;
+}
+
+// So many that a free moves few entries on average.
+#define MOVE_MIN (QUEUE_ROW_PLACES / 4)
+
+// Returns the place of the entry, or NULL, and it is not in the queue.
+static uint16_t* push_entry(const struct page* page, struct page_use* use, uint16_t entry) {
+    uint16_t* place = use->queue_end;
+    *place = entry;
+    bool last = queue_row_start(place + 1) != queue_row_start(place);
+    if (last && !move_to_start(use, MOVE_MIN)) {
+        if (add_row(page, use)) return place;
+        if (!move_to_start(use, 1)) return NULL;
+    }
+    *use->queue_end = entry;
+    return use->queue_end++;
 }
 
 // The exclusive or puts `head` there, and keeps what the program may have changed.
@@ -19,43 +76,35 @@ static void link_after(struct block* tail, const struct block* head) {
     tail->next = (struct block*)((uintptr_t)tail->next ^ link_order((uintptr_t)head));
 }
 
-// For a full array.
+// The last row is full, and no row is free.
 static void append_to_last(struct page* page, const struct block* head, struct block* tail) {
     struct page_use* use = page_use(page);
     uint16_t* last = use->queue_end - 1;
-    if (use->chain_place == QUEUE_PLACES - 2) {
+    if (use->chain_place == queue_place_number(last)) {
         link_after(use->chain_tail, head);
     } else {
         link_after(queue_block(page->start, *last), head);
         *last |= QUEUE_CHAIN;
-        use->chain_place = QUEUE_PLACES - 2;
+        use->chain_place = queue_place_number(last);
     }
     use->chain_tail = tail;
 }
 
 void queue_push_last(struct page* page) {
     struct page_use* use = page_use(page);
-    uint16_t entry = *use->queue_end;
-    struct block* block = queue_block(page->start, entry);
-    if (make_places(use))
-        *use->queue_end++ = entry;
-    else
-        append_to_last(page, block, block);
+    struct block* block = queue_block(page->start, *use->queue_end);
+    if (push_entry(page, use, *use->queue_end) == NULL) append_to_last(page, block, block);
 }
 
 void queue_push_list(struct page* page, struct block* head, struct block* tail) {
     struct page_use* use = page_use(page);
-    unsigned place = queue_end_place(use);
-    if (place == QUEUE_PLACES - 1) {
-        if (!make_places(use)) {
-            append_to_last(page, head, tail);
-            return;
-        }
-        place = queue_end_place(use);
+    const uint16_t* place = push_entry(page, use, queue_entry(head) | QUEUE_CHAIN);
+    if (place == NULL) {
+        append_to_last(page, head, tail);
+        return;
     }
-    use->chain_place = (uint16_t)place;
+    use->chain_place = queue_place_number(place);
     use->chain_tail = tail;
-    *use->queue_end++ = queue_entry(head) | QUEUE_CHAIN;
 }
 
 // The block after one of a chain; NULL: the chain ends. Ends the process if the link has been
@@ -68,10 +117,12 @@ KEEL_INLINE struct block* chain_next(const char* start, size_t last, const struc
     return next;
 }
 
-// The chain at `place` has ended.
-static void leave_place(struct page_use* use, unsigned place) {
-    if (place == use->chain_place) use->chain_place = QUEUE_NO_PLACE;
-    use->queue_first = (uint16_t)(place + 1);
+// All blocks of the first entry are taken.
+static void leave_place(const struct page* page, struct page_use* use) {
+    uint16_t* place = use->queue_first++;
+    if (queue_place_number(place) == use->chain_place) use->chain_place = 0;
+    uint16_t* row = queue_row_start(place);
+    if (queue_row_start(use->queue_first) != row) leave_row(page, use, row);
 }
 
 KEEL_NOINLINE void queue_take(struct page* page, struct block** blocks, unsigned count,
@@ -80,24 +131,23 @@ KEEL_NOINLINE void queue_take(struct page* page, struct block** blocks, unsigned
     const char* start = page->start;
     const size_t last = page_last(page);
     const uint32_t block_bytes = page->block_bytes;
-    uint16_t* places = queue_places(use);
-    const unsigned end = queue_end_place(use);
-    struct block* next = NULL; // in the chain at `place`; NULL: the first block of the entry
-    unsigned place = use->queue_first;
+    const uint16_t* end = use->queue_end;
+    struct block* next = NULL; // in the chain of the first entry; NULL: the entry's first block
     for (unsigned i = 0; i < count; i++) {
+        uint16_t* place = use->queue_first;
         KEEL_REQUIRE(place != end, start);
-        struct block* block = next != NULL ? next : queue_block(start, places[place]);
-        bool chain = next != NULL || (places[place] & QUEUE_CHAIN) != 0;
+        struct block* block = next != NULL ? next : queue_block(start, *place);
+        bool chain = next != NULL || (*place & QUEUE_CHAIN) != 0;
         next = chain ? chain_next(start, last, block) : NULL;
         if (next == NULL)
-            leave_place(use, place++);
+            leave_place(page, use);
         else
             block_set_next(block, NULL);
         KEEL_PREFETCH(block);
         KEEL_PREFETCH(block_state(block, block_bytes));
         blocks[order[i]] = block;
     }
-    if (next != NULL) places[place] = queue_entry(next) | QUEUE_CHAIN;
+    if (next != NULL) *use->queue_first = queue_entry(next) | QUEUE_CHAIN;
 }
 
 static uint64_t four_entries(const uint16_t* entries) {
@@ -114,43 +164,78 @@ static bool has_chain(const uint16_t* entries) {
     return (all & QUEUE_CHAIN * (UINT64_MAX / UINT16_MAX)) != 0;
 }
 
-// Takes BIN_BLOCKS blocks. False, and nothing is taken, if there may be a chain, or if the page is
-// in two of the areas whose blocks an entry distinguishes.
-KEEL_INLINE bool take_entries(struct page* page, struct block** blocks, const uint8_t* order) {
-    struct page_use* use = page_use(page);
-    const unsigned first = use->queue_first;
-    const uint16_t* entries = queue_places(use) + first;
-    if (KEEL_UNLIKELY(queue_end_place(use) - first < BIN_BLOCKS) || has_chain(entries))
-        return false;
-    const size_t offset = (uintptr_t)page->start % QUEUE_AREA_BYTES;
-    if (KEEL_UNLIKELY(offset + page->bytes > QUEUE_AREA_BYTES)) return false;
+// Puts the blocks of BIN_BLOCKS entries where `order` says. False, and nothing is done, if there may
+// be a chain, or if the page is in two of the areas whose blocks an entry distinguishes.
+KEEL_INLINE bool put_blocks(const struct page* page, const uint16_t* entries, struct block** blocks,
+                            const uint8_t* order) {
+    const size_t offset = (uintptr_t)page->start % QUEUE_REACH_BYTES;
+    if (has_chain(entries) || KEEL_UNLIKELY(offset + page->bytes > QUEUE_REACH_BYTES)) return false;
     const char* area = page->start - offset;
-    const uint32_t block_bytes = page->block_bytes;
+    const size_t state_distance = page->block_bytes - BLOCK_STATE_BYTES;
+    KEEL_OPAQUE(area); // else the compiler computes it again for each block
 #pragma GCC unroll 16
     for (unsigned i = 0; i < BIN_BLOCKS; i++) {
-        struct block* block = (struct block*)(uintptr_t)(area + 8 * (size_t)entries[i]);
+        const char* block = area + 8 * (size_t)entries[i];
         KEEL_PREFETCH(block);
-        KEEL_PREFETCH(block_state(block, block_bytes));
-        blocks[order[i]] = block;
+        KEEL_PREFETCH(block + state_distance);
+        blocks[order[i]] = (struct block*)(uintptr_t)block;
     }
-    use->queue_first = (uint16_t)(first + BIN_BLOCKS);
+    return true;
+}
+
+// The same for the first BIN_BLOCKS entries, which are in two rows or are the last ones of a row,
+// and takes them.
+static KEEL_NOINLINE bool take_at_row_end(struct page* page, struct block** blocks,
+                                          const uint8_t* order) {
+    struct page_use* use = page_use(page);
+    uint16_t* row = queue_row_start(use->queue_first);
+    const uint16_t* last = queue_row_start(use->queue_end);
+    if (row == last) return false;
+    const uint16_t* next = queue_row_numbered(row, *row) + ROW_FIRST;
+    size_t count = (size_t)(row + QUEUE_ROW_PLACES - use->queue_first);
+    size_t rest = BIN_BLOCKS - count;
+    if (next - ROW_FIRST == last && next + rest > use->queue_end) return false;
+    uint16_t buffer[BIN_BLOCKS];
+    memcpy(buffer, use->queue_first, count * sizeof *buffer);
+    memcpy(buffer + count, next, rest * sizeof *buffer);
+    if (!put_blocks(page, buffer, blocks, order)) return false;
+    leave_row(page, use, row);
+    use->queue_first += rest;
     return true;
 }
 
 void queue_take_most(struct page* page, struct block** blocks, const uint8_t* order) {
-    if (!take_entries(page, blocks, order)) queue_take(page, blocks, BIN_BLOCKS, order);
+    struct page_use* use = page_use(page);
+    const uint16_t* entries = use->queue_first;
+    const uint16_t* end = use->queue_end;
+    const uint16_t* row_end = queue_row_start(entries) + QUEUE_ROW_PLACES;
+    if (queue_row_start(end) != queue_row_start(entries)) end = row_end - 1;
+    if (KEEL_LIKELY(entries + BIN_BLOCKS <= end)) {
+        if (KEEL_LIKELY(put_blocks(page, entries, blocks, order))) {
+            use->queue_first += BIN_BLOCKS;
+            return;
+        }
+    } else if (take_at_row_end(page, blocks, order)) {
+        return;
+    }
+    queue_take(page, blocks, BIN_BLOCKS, order);
+}
+
+static const uint16_t* place_after(const uint16_t* place) {
+    const uint16_t* row = queue_row_start(place);
+    if (queue_row_start(++place) == row) return place;
+    return queue_row_numbered(row, *row) + ROW_FIRST;
 }
 
 struct block* queue_next(const struct page* page, struct queue_position* position) {
     const struct page_use* use = page_use(page);
-    const uint16_t* places = queue_places(use);
     struct block* next = NULL;
     if (position->block != NULL) {
-        if ((places[position->place] & QUEUE_CHAIN) != 0) next = block_next(position->block);
-        if (next == NULL) position->place++;
+        if ((*position->place & QUEUE_CHAIN) != 0) next = block_next(position->block);
+        if (next == NULL) position->place = place_after(position->place);
     }
-    if (next == NULL && position->place != queue_end_place(use))
-        next = queue_block(page->start, places[position->place]);
+    if (next == NULL && position->place != use->queue_end)
+        next = queue_block(page->start, *position->place);
     position->block = next;
     return next;
 }

@@ -1,36 +1,38 @@
 // The free blocks of a page in the secure flavour: a queue, first in, first out.
 //
-// The queue is an array in the metadata (slices/window.h). So a refill reads the order of the
-// blocks without a wait for the blocks themselves, and prefetches all that it takes. A program
-// cannot overwrite the order. A block in the array contains NULL as its link (page/block_guard.h),
-// and malloc verifies it.
+// The queue is in the metadata (slices/queue_rows.h). So a refill reads the order of the blocks
+// without a wait for the blocks themselves, and prefetches all that it takes. A program cannot
+// overwrite the order. A block in the queue contains NULL as its link (page/block_guard.h), and
+// malloc verifies it.
 //
-//   | - | - | b7 | b2 | b9 + CHAIN | b4 | - | - |     QUEUE_PLACES places; the last is not used
-//             ^ first                     ^ end       first == end: the queue is empty
+//   row 7   | 70 | -  | .. | b7 | b2 | b9 + CHAIN |    place 0: the number of the next row
+//                            ^ first
+//   row 70  | 71 | b4 | b1 | .. .. .. .. .. .. b3 |
+//   row 71  | -  | b8 | b6 | -  .. .. .. .. .. -  |
+//                            ^ end                     first == end: the queue is empty
 //
-//   When `end` reaches the last place, the entries move to the start of the array. A page with a
-//   short queue does so seldom, and moves few bytes.
+//   Row 7 is the home row: that of the page's first slice. It is used first. When the last place of
+//   a row is filled, the home row follows, or a row from those that 64 slices share. When its
+//   entries are taken, a row is free again. So pages with few free blocks use little memory.
 //
 //   An entry is bits 3 .. 18 of a block's address. Blocks are at multiples of 16, so bit 3 of the
 //   address is 0. CHAIN is there instead.
 //
 // CHAIN: the block is the first of several, linked by their links, and all of them come before the
 // next entry. There are two reasons for a chain. Other threads pass the blocks that they free as a
-// list, which becomes a chain in O(1). And when the array is full, frees append to its last entry.
-// Only pages with at least QUEUE_PLACES - QUEUE_MOVE_MIN free blocks have a full array: pages of 16
-// bytes nearly always, for an eighth of their 4,096 blocks waits; others when the program has freed
-// many blocks.
+// list, which becomes a chain in O(1). And when no row is free, frees append to the last entry. The
+// 64 slices that share rows have 64,897 places, 1,014 for each slice, so this happens only where
+// many blocks are smaller than 80 bytes.
 #ifndef KEEL_ALLOCATOR_PAGE_FREE_QUEUE_H
 #define KEEL_ALLOCATOR_PAGE_FREE_QUEUE_H
 
 #include "allocator/page/block_guard.h"
-#include "allocator/slices/window.h"
+#include "allocator/slices/queue_rows.h"
 
 #define QUEUE_CHAIN 1u
-#define QUEUE_NO_PLACE UINT16_MAX
 
-#define QUEUE_AREA_BYTES ((size_t)8 << 16) // aligned; an entry names one block of it
-_Static_assert(PAGE_BYTES_MAX <= QUEUE_AREA_BYTES, "an entry leads to each block of a page");
+#define QUEUE_REACH_BYTES ((size_t)8 << 16) // aligned; an entry names one block of it
+_Static_assert(PAGE_BYTES_MAX <= QUEUE_REACH_BYTES, "an entry leads to each block of a page");
 
 KEEL_INLINE uint16_t queue_entry(const void* block) {
     return (uint16_t)((uintptr_t)block >> 3);
@@ -44,32 +46,35 @@ KEEL_INLINE struct block* queue_block(const char* start, uint16_t entry) {
     return (struct block*)(void*)(start + 8 * distance);
 }
 
-// The entries move if at least this many places become free, so that a free moves few of them on
-// average: QUEUE_PLACES / QUEUE_MOVE_MIN.
-#define QUEUE_MOVE_MIN (QUEUE_PLACES / 8)
-
-// The array is at a multiple of its size.
-KEEL_INLINE uint16_t* queue_places(const struct page_use* use) {
-    uintptr_t end = (uintptr_t)use->queue_end;
-    return (uint16_t*)(end - end % QUEUE_BYTES);
-}
-KEEL_INLINE unsigned queue_end_place(const struct page_use* use) {
-    return (unsigned)(use->queue_end - queue_places(use));
+// A place as a number in its area. Row 0 has no places, so it is not 0.
+_Static_assert(QUEUE_AREA_BYTES / sizeof(uint16_t) == UINT16_MAX + 1, "it has 16 bits");
+KEEL_INLINE uint16_t queue_place_number(const uint16_t* place) {
+    return (uint16_t)((uintptr_t)place / sizeof *place);
 }
 
-// Makes the queue empty. `places`: its array.
-KEEL_INLINE void queue_clear(struct page_use* use, uint16_t* places) {
-    use->queue_end = places;
-    use->queue_first = 0;
-    use->chain_place = QUEUE_NO_PLACE;
+#define ROW_FIRST 1u // the index of the first entry in a row
+
+KEEL_INLINE uint16_t* queue_home(const struct page* page, const struct page_use* use) {
+    return queue_row_of_slice(use->queue_end, page->start);
 }
 
-// The link of the block is NULL. False, and the block is not in the queue, if the array is full:
-// its entry is at the last place, and the caller calls queue_push_last.
+// Makes the queue empty, whose only row is the home row.
+KEEL_INLINE void queue_clear(struct page_use* use, uint16_t* home) {
+    use->queue_first = use->queue_end = home + ROW_FIRST;
+    use->queue_has_home = 1;
+    use->chain_place = 0;
+}
+
+// The page ends, or its blocks are forgotten: gives the rows back except for the home row. Linear
+// in their number. queue_clear has to follow.
+void queue_end_rows(struct page* page);
+
+// The link of the block is NULL. False if its entry is at the last place of a row: the caller calls
+// queue_push_last.
 KEEL_INLINE bool queue_try_push(struct page_use* use, const struct block* block) {
     uint16_t* end = use->queue_end;
     *end++ = queue_entry(block);
-    if (KEEL_UNLIKELY((uintptr_t)end % QUEUE_BYTES == 0)) return false;
+    if (KEEL_UNLIKELY((uintptr_t)end % QUEUE_ROW_BYTES == 0)) return false;
     use->queue_end = end;
     return true;
 }
@@ -87,7 +92,7 @@ void queue_take_most(struct page* page, struct block** blocks, const uint8_t* or
 
 // To visit all blocks: {use->queue_first, NULL} is before the first one.
 struct queue_position {
-    unsigned place;
+    const uint16_t* place;
     struct block* block;
 };
 // The next block; NULL: there are no more.

@@ -112,7 +112,7 @@ struct page* page_begin_fitted(char* start, unsigned slices, unsigned size_class
     struct page_use* use = page_use(page);
     use->next = NULL;
     use->local_free = NULL;
-    if (KEEL_SECURE) queue_clear(use, window_queue(start));
+    if (KEEL_SECURE) queue_clear(use, window_home_row(start));
     use->used = 0;
     use->carved = 0;
     atomic_set(&use->list, PAGE_UNLISTED);
@@ -162,16 +162,21 @@ static void page_erase_queue(struct page* page) {
     const uint32_t block_bytes = page->block_bytes;
     const char* start = page->start;
     const size_t last = page_last(page);
+    const uintptr_t key = block_guard.key; // else it is read again after each write
     if (KEEL_UNLIKELY(block_guard.zero != 0)) page_verify_zero(page);
     for (char* at = carve_first(page); at != start;) {
         at -= block_bytes;
         struct block* block = (struct block*)(void*)at;
-        if (KEEL_UNLIKELY(!state_is_free(*block_state(block, block_bytes), block_mask(block))))
+        uintptr_t mask = key ^ (uintptr_t)at;
+        uint64_t* state = block_state(block, block_bytes);
+        if (KEEL_UNLIKELY(state_differs(*state, mask) != 0))
             block_fault_at_malloc(block, block_bytes);
-        const struct block* next = block_next(block);
-        if (KEEL_UNLIKELY(next != NULL && (uintptr_t)next - (uintptr_t)start > last))
-            block_fault_in_bin(block);
-        block_erase(block, block_bytes);
+        if (KEEL_UNLIKELY((uintptr_t)block->next != mask)) {
+            uintptr_t next = (uintptr_t)block_next(block);
+            if (next - (uintptr_t)start > last) block_fault_in_bin(block);
+        }
+        block->next = NULL;
+        *state = 0;
     }
 }
 
@@ -189,7 +194,10 @@ static void page_erase_free(struct page* page) {
 
 void page_end(struct page* page) {
     KEEL_ASSERT(page_check(page));
-    if (KEEL_SECURE) page_erase_free(page);
+    if (KEEL_SECURE) {
+        page_erase_free(page);
+        queue_end_rows(page);
+    }
     note_absent(page);
     unsigned slices = (unsigned)(page->bytes / SLICE_BYTES);
     for (unsigned i = 0; i < slices; i++) atomic_set_release(&page[i].owner, 0);
@@ -199,7 +207,7 @@ void page_forget_blocks(struct page* page) {
     struct page_use* use = page_use(page);
     if (!KEEL_SECURE) return;
     for (uint32_t i = 0; i < use->carved; i++) block_erase(page_block(page, i), page->block_bytes);
-    page_unlink_all(use);
+    page_unlink_all(page);
     use->used = use->carved = 0;
 }
 
@@ -282,10 +290,12 @@ unsigned page_carve_into(struct page* page, struct block** end, unsigned limit) 
     carve_begin(page, first, count);
     struct block** blocks = end - count;
     const uint8_t* order = random_order(count, buffer);
+    const uintptr_t key = block_guard.key; // else it is read again after each write
     char* at = first;
     for (unsigned i = 0; i < count; i++, at += block_bytes) {
-        blocks[order[i]] = (struct block*)(void*)at;
-        block_carve(blocks[order[i]], block_bytes);
+        struct block* block = (struct block*)(void*)at;
+        blocks[order[i]] = block;
+        block_carve(block, block_bytes, key);
     }
     if (KEEL_UNLIKELY(block_guard.zero != 0)) zero_blocks(blocks, count, block_bytes);
     return count;

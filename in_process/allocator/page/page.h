@@ -158,9 +158,12 @@ KEEL_INLINE struct block* page_take_free(struct page* page) {
 }
 
 // Makes the set of free blocks empty.
-KEEL_INLINE void page_unlink_all(struct page_use* use) {
+KEEL_INLINE void page_unlink_all(struct page* page) {
+    struct page_use* use = page_use(page);
     use->local_free = NULL;
-    if (KEEL_SECURE) queue_clear(use, queue_places(use));
+    if (!KEEL_SECURE) return;
+    queue_end_rows(page);
+    queue_clear(use, queue_home(page, use));
 }
 
 // Puts a block back, without counting it. `mask`: its block_mask. False: the caller calls
@@ -207,7 +210,7 @@ KEEL_INLINE bool page_push_list(struct page* page, struct block* head, struct bl
 // The free blocks one after the other, not those in the heap's bin. `position` begins as
 // page_free_begin(page).
 KEEL_INLINE struct queue_position page_free_begin(const struct page* page) {
-    return (struct queue_position){KEEL_SECURE ? page_use(page)->queue_first : 0, NULL};
+    return (struct queue_position){KEEL_SECURE ? page_use(page)->queue_first : NULL, NULL};
 }
 // NULL: there are no more.
 KEEL_INLINE struct block* page_free_next(const struct page* page, struct queue_position* position) {

@@ -1,4 +1,4 @@
-#include "allocator/slices/window.h"
+#include "allocator/slices/queue_rows.h"
 #include "base/bits.h"
 #include "os/machine.h"
 #include "os/memory.h"
@@ -9,7 +9,7 @@ struct windows windows;
 KEEL_TLS unsigned thread_partition;
 
 #define METADATA_BYTES (WINDOW_HEADER_BYTES + PAGE_PARTS * PAGE_PART_DISTANCE)
-#define PART_QUEUES_BYTES (WINDOW_PART_BYTES / SLICE_BYTES * QUEUE_BYTES)
+#define PART_AREAS_BYTES (WINDOW_PART_BYTES / SUPERBLOCK_BYTES * QUEUE_AREA_BYTES)
 
 static atomic_word* offset_of(const void* address) {
     return &page_map.offset[(uint16_t)((uintptr_t)address >> WINDOW_SHIFT)];
@@ -32,14 +32,15 @@ void windows_prepare(void) {
 
 // --- Metadata ------------------------------------------------------------------------------------
 
-// Maps the queues of one part, between guards. Two threads may do so at once.
-static bool part_add_queues(struct window* window, unsigned part) {
-    char* queues = os_map_guarded(PART_QUEUES_BYTES);
-    if (queues == NULL) return false;
-    os_forbid_huge_pages(queues, PART_QUEUES_BYTES);
+// Maps the rows for the queues of one part, between guards. Two threads may do so at once.
+static bool part_add_rows(struct window* window, unsigned part) {
+    size_t bytes = PART_AREAS_BYTES + QUEUE_AREA_BYTES;
+    char* mapping = os_map_guarded(bytes);
+    if (mapping == NULL) return false;
+    os_forbid_huge_pages(mapping, bytes);
     uintptr_t none = 0;
-    if (!atomic_try_word(&window->queues[part], &none, (uintptr_t)queues))
-        os_unmap_guarded(queues, PART_QUEUES_BYTES);
+    uintptr_t areas = round_up((uintptr_t)mapping, QUEUE_AREA_BYTES);
+    if (!atomic_try_word(&window->queues[part], &none, areas)) os_unmap_guarded(mapping, bytes);
     return true;
 }
 
@@ -52,7 +53,7 @@ static bool part_describe(struct window* window, unsigned part) {
     for (unsigned i = 0; i < PAGE_PARTS; i++) {
         if (!os_allow_writing(pages + i * PAGE_PART_DISTANCE, bytes)) return false;
     }
-    if (KEEL_SECURE && !part_add_queues(window, part)) return false;
+    if (KEEL_SECURE && !part_add_rows(window, part)) return false;
     uintptr_t described = atomic_get(&window->described);
     while (!atomic_try_word(&window->described, &described, described | bit)) continue;
     return true;
@@ -93,10 +94,12 @@ static struct window* window_make(const void* address) {
     return window;
 }
 
-uint16_t* window_queue(const void* page) {
+uint16_t* window_home_row(const void* page) {
     size_t offset = (uintptr_t)page % WINDOW_BYTES;
-    uintptr_t queues = atomic_get_acquire(&window_find(page)->queues[offset / WINDOW_PART_BYTES]);
-    return (uint16_t*)(queues + offset % WINDOW_PART_BYTES / SLICE_BYTES * QUEUE_BYTES);
+    uintptr_t areas = atomic_get_acquire(&window_find(page)->queues[offset / WINDOW_PART_BYTES]);
+    size_t area = offset % WINDOW_PART_BYTES / SUPERBLOCK_BYTES;
+    const uint16_t* bits = (const uint16_t*)(areas + area * QUEUE_AREA_BYTES);
+    return queue_row_of_slice(bits, page);
 }
 
 struct window* window_for(const void* address) {

@@ -66,8 +66,7 @@ struct window {
     atomic_word chosen;    // 1: by Keel, so that it has a huge zone; only in partition 0
     atomic_word partition; // all of its slices are of this partition, plus 1; 0: not listed yet
     atomic_word described; // bit i: the metadata of part i can be written
-    // Secure flavour: of each part, the arrays of QUEUE_PLACES places for the pages that begin at
-    // its slices (page/free_queue.h).
+    // Secure flavour: of each part, the rows for the queues of its pages (queue_rows.h).
     atomic_word queues[WINDOW_PARTS];
     // By superblock, a bit for each slice: the slice may have room behind a packed block's end, or
     // before a packed block's start (packed.h).
@@ -83,9 +82,6 @@ struct window {
     atomic_bits groups_begun[HUGE_GROUPS / 64];
     atomic_bits groups_divided[HUGE_GROUPS / 64];
 };
-// In a mapping, each array is at a multiple of its size.
-#define QUEUE_PLACES 512u
-#define QUEUE_BYTES (QUEUE_PLACES * sizeof(uint16_t))
 #define WINDOW_HEADER_BYTES ((size_t)65536)
 _Static_assert(sizeof(struct window) <= WINDOW_HEADER_BYTES, "header fits");
 _Static_assert(offsetof(struct window, superblocks) == 0 &&
@@ -152,8 +148,8 @@ void windows_prepare(void);
 // flavour 5 more.
 struct window* window_for(const void* address);
 
-// Secure flavour: the array for the queue of a page that begins at this address.
-uint16_t* window_queue(const void* page);
+// Secure flavour: the home row of a page that begins at this address (queue_rows.h).
+uint16_t* window_home_row(const void* page);
 
 // The window of `address` if there is one, else NULL.
 struct window* window_find(const void* address);
