@@ -45,11 +45,14 @@ struct page_queue {
     struct page* last;
 };
 
+#define BATCH_RECENT 8u // a hint leads as many blocks ahead (page/free_queue.h)
+
 // Freed blocks of one page of another heap.
 struct remote_batch {
     struct page* page; // NULL: unused entry
     struct block_list blocks;
-    uint32_t bytes; // of the blocks
+    uint32_t bytes;                                  // of the blocks
+    uint16_t recent[KEEL_SECURE ? BATCH_RECENT : 2]; // entries of the last blocks, for the hints
 };
 
 // A small block that has grown by copies (alloc/reallocate.c).

@@ -47,6 +47,18 @@ void remote_batch_send_block(struct page* page, void* address) {
     (void)send(page, list, sending);
 }
 
+// `count`: the number of blocks in the batch. Those that come first lead to the first one.
+KEEL_INLINE void leave_hint(struct remote_batch* batch, struct block* block, uint32_t count) {
+    if (!queue_has_hints(batch->page)) return;
+    uint16_t entry = queue_entry(block);
+    if (count == 0) {
+        for (unsigned i = 0; i < BATCH_RECENT; i++) batch->recent[i] = entry;
+    } else {
+        block_set_hint(block, batch->recent[count % BATCH_RECENT]);
+        batch->recent[count % BATCH_RECENT] = entry;
+    }
+}
+
 bool remote_batch_add(struct heap* heap, struct page* page, void* address) {
     struct block* block = address;
     bool announced = false;
@@ -58,12 +70,16 @@ bool remote_batch_add(struct heap* heap, struct page* page, void* address) {
     if (batch->page == page) {
         uint32_t count = list_count(batch->blocks.word) + 1;
         block_set_next(block, list_head(batch->blocks.word));
+        if (KEEL_SECURE) leave_hint(batch, block, count - 1);
         batch->blocks.word = list_word(block, count);
         batch->bytes += bytes;
         if (count == BATCH_BLOCKS_MAX) announced = batch_send(heap, batch);
     } else {
         if (batch->page != NULL) announced = batch_send(heap, batch);
-        *batch = (struct remote_batch){page, list_of_one(block), bytes};
+        batch->page = page;
+        batch->blocks = list_of_one(block);
+        batch->bytes = bytes;
+        if (KEEL_SECURE) leave_hint(batch, block, 0);
     }
     while (KEEL_UNLIKELY(heap->waiting_bytes > WAITING_BYTES_MAX)) {
         batch = &heap->batches[heap->batch_next++ % HEAP_BATCHES];

@@ -132,13 +132,17 @@ KEEL_NOINLINE void queue_take(struct page* page, struct block** blocks, unsigned
     const size_t last = page_last(page);
     const uint32_t block_bytes = page->block_bytes;
     const uint16_t* end = use->queue_end;
+    const bool hints = queue_has_hints(page);
     struct block* next = NULL; // in the chain of the first entry; NULL: the entry's first block
     for (unsigned i = 0; i < count; i++) {
         uint16_t* place = use->queue_first;
         KEEL_REQUIRE(place != end, start);
         struct block* block = next != NULL ? next : queue_block(start, *place);
         bool chain = next != NULL || (*place & QUEUE_CHAIN) != 0;
-        next = chain ? chain_next(start, last, block) : NULL;
+        if (chain) {
+            if (hints) KEEL_PREFETCH(queue_block(start, block_take_hint(block)));
+            next = chain_next(start, last, block);
+        }
         if (next == NULL)
             leave_place(page, use);
         else

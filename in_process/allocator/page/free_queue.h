@@ -81,6 +81,24 @@ KEEL_INLINE bool queue_try_push(struct page_use* use, const struct block* block)
 
 void queue_push_last(struct page* page);
 
+// A thread that frees blocks of another thread's page leaves a hint in the second word of each: the
+// entry of a block that comes a few places later in the list. A refill prefetches that block, so it
+// does not wait for one block after the other. It does not trust hints: a prefetch of any address
+// does no harm, and the program may have written there. It clears them.
+#define HINT_BLOCK_BYTES_MIN 32u
+KEEL_INLINE bool queue_has_hints(const struct page* page) {
+    return KEEL_SECURE && page->block_bytes >= HINT_BLOCK_BYTES_MIN && block_guard.zero == 0;
+}
+KEEL_INLINE void block_set_hint(struct block* block, uint16_t entry) {
+    ((uint64_t*)(void*)block)[1] = entry;
+}
+KEEL_INLINE uint16_t block_take_hint(struct block* block) {
+    uint64_t* word = (uint64_t*)(void*)block + 1;
+    uint16_t entry = (uint16_t)*word;
+    *word = 0;
+    return entry;
+}
+
 // A list of at least two blocks, whose last link is NULL.
 void queue_push_list(struct page* page, struct block* head, struct block* tail);
 
