@@ -130,7 +130,8 @@ TEST(small_blocks_return_in_the_order_of_their_frees) {
     CHECK_WITH(returned > COUNT / 3, "%d blocks were freed before", returned);
 }
 
-// 64 slices have 64,897 places for free blocks, but room for 262,144 blocks of 16 bytes. The other free blocks are linked. No block is lost, and none is given out twice.
+// 64 slices have 64,897 places for free blocks, but room for 262,144 blocks of 16 bytes. The other
+// free blocks are linked. No block is lost, and none is given out twice.
 TEST(more_blocks_are_free_than_there_are_places) {
     enum { COUNT = 700000, TURNS = 3000000 };
     static uint64_t* blocks[COUNT];

@@ -4,20 +4,20 @@
 // A free row becomes the last one of the queue. False: there is none.
 static bool add_row(const struct page* page, struct page_use* use) {
     uint16_t* row;
-    if (use->queue_has_home)
+    if (use->queue_has_own)
         row = queue_row_take(use->queue_end);
     else
-        row = queue_home(page, use);
+        row = queue_own_row(page, use);
     if (row == NULL) return false;
-    use->queue_has_home |= row == queue_home(page, use);
+    use->queue_has_own |= row == queue_own_row(page, use);
     *queue_row_start(use->queue_end) = queue_row_number(row);
     use->queue_end = row + ROW_FIRST;
     return true;
 }
 
 static void end_row(const struct page* page, struct page_use* use, uint16_t* row) {
-    if (row == queue_home(page, use))
-        use->queue_has_home = 0;
+    if (row == queue_own_row(page, use))
+        use->queue_has_own = 0;
     else
         queue_row_give(row);
 }
@@ -168,8 +168,8 @@ static bool has_chain(const uint16_t* entries) {
     return (all & QUEUE_CHAIN * (UINT64_MAX / UINT16_MAX)) != 0;
 }
 
-// Puts the blocks of BIN_BLOCKS entries where `order` says. False, and nothing is done, if there may
-// be a chain, or if the page is in two of the areas whose blocks an entry distinguishes.
+// Puts the blocks of BIN_BLOCKS entries where `order` says. False, and nothing is done: there may
+// be a chain, or the page is in two of the areas whose blocks an entry distinguishes.
 KEEL_INLINE bool put_blocks(const struct page* page, const uint16_t* entries, struct block** blocks,
                             const uint8_t* order) {
     const size_t offset = (uintptr_t)page->start % QUEUE_REACH_BYTES;

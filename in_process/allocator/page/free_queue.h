@@ -11,8 +11,8 @@
 //   row 71  | -  | b8 | b6 | -  .. .. .. .. .. -  |
 //                            ^ end                     first == end: the queue is empty
 //
-//   Row 7 is the home row: that of the page's first slice. It is used first. When the last place of
-//   a row is filled, the home row follows, or a row from those that 64 slices share. When its
+//   Row 7 is the own row: that of the page's first slice. It is used first. When the last place of
+//   a row is filled, the own row follows, or a row from those that 64 slices share. When its
 //   entries are taken, a row is free again. So pages with few free blocks use little memory.
 //
 //   An entry is bits 3 .. 18 of a block's address. Blocks are at multiples of 16, so bit 3 of the
@@ -54,18 +54,18 @@ KEEL_INLINE uint16_t queue_place_number(const uint16_t* place) {
 
 #define ROW_FIRST 1u // the index of the first entry in a row
 
-KEEL_INLINE uint16_t* queue_home(const struct page* page, const struct page_use* use) {
+KEEL_INLINE uint16_t* queue_own_row(const struct page* page, const struct page_use* use) {
     return queue_row_of_slice(use->queue_end, page->start);
 }
 
-// Makes the queue empty, whose only row is the home row.
-KEEL_INLINE void queue_clear(struct page_use* use, uint16_t* home) {
-    use->queue_first = use->queue_end = home + ROW_FIRST;
-    use->queue_has_home = 1;
+// Makes the queue empty, whose only row is the own row.
+KEEL_INLINE void queue_clear(struct page_use* use, uint16_t* own_row) {
+    use->queue_first = use->queue_end = own_row + ROW_FIRST;
+    use->queue_has_own = 1;
     use->chain_place = 0;
 }
 
-// The page ends, or its blocks are forgotten: gives the rows back except for the home row. Linear
+// The page ends, or its blocks are forgotten: gives the rows back except for the own row. Linear
 // in their number. queue_clear has to follow.
 void queue_end_rows(struct page* page);
 

@@ -112,7 +112,7 @@ struct page* page_begin_fitted(char* start, unsigned slices, unsigned size_class
     struct page_use* use = page_use(page);
     use->next = NULL;
     use->local_free = NULL;
-    if (KEEL_SECURE) queue_clear(use, window_home_row(start));
+    if (KEEL_SECURE) queue_clear(use, window_own_row(start));
     use->used = 0;
     use->carved = 0;
     atomic_set(&use->list, PAGE_UNLISTED);

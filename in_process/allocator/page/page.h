@@ -163,7 +163,7 @@ KEEL_INLINE void page_unlink_all(struct page* page) {
     use->local_free = NULL;
     if (!KEEL_SECURE) return;
     queue_end_rows(page);
-    queue_clear(use, queue_home(page, use));
+    queue_clear(use, queue_own_row(page, use));
 }
 
 // Puts a block back, without counting it. `mask`: its block_mask. False: the caller calls

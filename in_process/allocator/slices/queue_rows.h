@@ -3,7 +3,7 @@
 // A queue consists of rows of 128 places, 256 bytes. Each superblock has an area of 512 rows:
 //
 //   row 0                 rows 1 .. 64                        rows 65 .. 511
-//   | a bit for each row  | the home row of each slice ..     | rows for the pages of all slices ..
+//   | a bit for each row  | the own row of each slice ..     | rows for the pages of all slices ..
 //
 // The rows that are shared are given out from the lowest on, so that those which are in use are in
 // few system pages. An area has 1/32 of the memory of its superblock, but only rows that were used
@@ -31,7 +31,7 @@ KEEL_INLINE uint16_t queue_row_number(const uint16_t* row) {
 KEEL_INLINE uint16_t* queue_row_numbered(const uint16_t* near, size_t number) {
     return (uint16_t*)(((uintptr_t)near & ~(QUEUE_AREA_BYTES - 1)) + number * QUEUE_ROW_BYTES);
 }
-// The home row of the slice that begins at `start`; likewise.
+// The own row of the slice that begins at `start`; likewise.
 KEEL_INLINE uint16_t* queue_row_of_slice(const uint16_t* near, const char* start) {
     return queue_row_numbered(near, 1 + (uintptr_t)start / SLICE_BYTES % SUPERBLOCK_SLICES);
 }

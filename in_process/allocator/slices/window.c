@@ -94,7 +94,7 @@ static struct window* window_make(const void* address) {
     return window;
 }
 
-uint16_t* window_home_row(const void* page) {
+uint16_t* window_own_row(const void* page) {
     size_t offset = (uintptr_t)page % WINDOW_BYTES;
     uintptr_t areas = atomic_get_acquire(&window_find(page)->queues[offset / WINDOW_PART_BYTES]);
     size_t area = offset % WINDOW_PART_BYTES / SUPERBLOCK_BYTES;

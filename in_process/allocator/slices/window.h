@@ -148,8 +148,8 @@ void windows_prepare(void);
 // flavour 5 more.
 struct window* window_for(const void* address);
 
-// Secure flavour: the home row of a page that begins at this address (queue_rows.h).
-uint16_t* window_home_row(const void* page);
+// Secure flavour: the own row of a page that begins at this address (queue_rows.h).
+uint16_t* window_own_row(const void* page);
 
 // The window of `address` if there is one, else NULL.
 struct window* window_find(const void* address);
