@@ -5,6 +5,8 @@ struct counters counters;
 
 uint64_t event_total(enum event event) {
     uint64_t total = 0;
+    for (unsigned i = 0; i < FAULT_SHARDS && event == EVENT_INLINE_FAULTS; i++)
+        total += atomic_get(&counters.faults[i].count);
     for (unsigned i = 0; i < EVENT_SHARDS; i++)
         total += atomic_get(&counters.shards[i].events[event]);
     return total;

@@ -57,8 +57,16 @@ struct event_shard {
     KEEL_ALIGNED(KEEL_CACHE_LINE) atomic_bits events[EVENT_COUNT];
 };
 
+// EVENT_INLINE_FAULTS is the event of a thread that refills from its own pages: it shares no line
+// with other threads. So it has more shards; the keeper sums the other events.
+#define FAULT_SHARDS 256u // a power of two
+struct fault_shard {
+    KEEL_ALIGNED(KEEL_CACHE_LINE) atomic_bits count;
+};
+
 struct counters {
     struct event_shard shards[EVENT_SHARDS];
+    struct fault_shard faults[FAULT_SHARDS];
     atomic_bits worst[WORK_COUNT];
     uint64_t started_ms;     // the clock at process start; constant from then on
     uint64_t started_cycles; // cycles_now at process start
@@ -72,14 +80,17 @@ const char* work_name(enum work work);
 uint64_t work_bound(enum work work);
 
 // The shard of this thread, by the 8 MiB of address space in which its stack is.
-KEEL_INLINE struct event_shard* event_shard(void) {
+KEEL_INLINE unsigned event_shard(unsigned shards) {
     uintptr_t stack = (uintptr_t)__builtin_frame_address(0);
-    return &counters.shards[stack >> 23 & (EVENT_SHARDS - 1)];
+    return (unsigned)(stack >> 23) & (shards - 1);
 }
 
+// Any event except EVENT_INLINE_FAULTS.
 KEEL_INLINE void count_event(enum event event, uint64_t by) {
-    struct event_shard* shard = event_shard();
-    (void)atomic_add(&shard->events[event], by);
+    (void)atomic_add(&counters.shards[event_shard(EVENT_SHARDS)].events[event], by);
+}
+KEEL_INLINE void count_fault(void) {
+    (void)atomic_add(&counters.faults[event_shard(FAULT_SHARDS)].count, 1);
 }
 
 // The sum over all shards.

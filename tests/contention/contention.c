@@ -172,6 +172,7 @@ static void* thread_main(void* argument) {
     pthread_barrier_wait(&gate); // recording begins between the two
     record_thread(thread);
     current->run(thread, &random);
+    record_thread(RECORD_NONE); // its end is not part of the workload
     pthread_barrier_wait(&gate);
     return NULL;
 }
@@ -217,8 +218,8 @@ static double measure(const struct workload* workload, unsigned count, bool line
 // "shared slots" every other call is a remote free. With 256 owners nearly every one is for another
 // page than the ones before, so it cannot be batched: one write each, 500 per 1,000 calls.
 static const struct workload workloads[] = {
-    {"hits", hits, 2 * CALLS, 0.5, COUNT_ALL},
-    {"own churn", own_churn, 2 * CALLS, 2, COUNT_ALL},
+    {"hits", hits, 2 * CALLS, 0.01, COUNT_ALL},
+    {"own churn", own_churn, 2 * CALLS, 0.05, COUNT_ALL},
     {"slices", slices, 2 * CALLS, 350, COUNT_COMMON},
     {"larson", larson, 2 * CALLS, 25, COUNT_ALL},
     {"producer and consumer", producer_consumer, CALLS, 80, COUNT_ALL},

@@ -11,6 +11,7 @@ void record_prepare(void);
 
 // This thread is recorded from now on, by that number.
 void record_thread(unsigned number);
+#define RECORD_NONE (~0u) // it is no longer recorded
 
 // Forgets all writes and records those for which `counts` is true from now on; ends recording. No
 // thread may be in the allocator.

@@ -229,7 +229,7 @@ static bool carve_ahead(const struct page* page, unsigned fresh, char* first) {
 static void carve_cold(const struct page* page, char* first) {
     unsigned index = (unsigned)((size_t)(first - page->start) / SYSTEM_PAGE);
     if (index < page_use(page)->resident) return;
-    if (!carve_ahead(page, page_use(page)->fresh, first)) count_event(EVENT_INLINE_FAULTS, 1);
+    if (!carve_ahead(page, page_use(page)->fresh, first)) count_fault();
 }
 
 // Links `count` adjacent blocks in the order of their addresses.
