@@ -317,9 +317,9 @@ static struct large alloc_large(size_t size, size_t alignment, bool movable) {
     // A block that has grown needs room behind it.
     struct large kept = movable ? (struct large){NULL, false} : large_kept(size, alignment);
     if (kept.start != NULL) return kept; // not timed: slow_path.h
-    uint64_t begun = cycles_now();
     if (KEEL_UNLIKELY(!large_is_possible(size, alignment))) return (struct large){NULL, true};
     if (KEEL_UNLIKELY(thread_heap == &heap_none)) (void)heap_acquire();
+    uint64_t begun = slow_path_begin_large(thread_heap->draws);
     if (thread_heap->draws % LARGE_QUANTUM_DRAWS == 0) alloc_quantum();
     size_t bytes = size + LARGE_STATE_BYTES;
     struct large block = large_of(bytes, alignment, movable);
@@ -336,7 +336,7 @@ static struct large alloc_large(size_t size, size_t alignment, bool movable) {
     if (heap_is_real(heap)) {
         heap->draws++;
         if (block.start != NULL) large_join(heap, page_of(block.start));
-        slow_path_note(&heap->slow_paths, SLOW_PATH_LARGE_MALLOC, begun);
+        slow_path_note_large(&heap->slow_paths, SLOW_PATH_LARGE_MALLOC, begun);
     } else if (block.start != NULL) {
         user_heap_count_large(NULL, large_row(page_of(block.start)->bytes));
     }

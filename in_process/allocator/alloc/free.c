@@ -101,14 +101,14 @@ static void free_large(struct page* page) {
     }
     size_t slices = page->bytes / SLICE_BYTES;
     if (keep_large(page, slices)) return;
-    uint64_t begun = cycles_now();
+    uint64_t begun = slow_path_begin_large(thread_heap->draws);
     large_release(page);
     if (slices > RESERVE_LARGE_SLICES && !heap_is_realtime(thread_heap))
         reserve_step_large(slices);
     else
         alloc_quantum();
     if (heap_is_real(thread_heap))
-        slow_path_note(&thread_heap->slow_paths, SLOW_PATH_LARGE_FREE, begun);
+        slow_path_note_large(&thread_heap->slow_paths, SLOW_PATH_LARGE_FREE, begun);
 }
 
 // A block of a user heap is freed under the heap's lock and never batched. Therefore no other
