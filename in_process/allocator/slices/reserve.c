@@ -280,8 +280,8 @@ static bool may_have_huge(void) {
 static bool admits_unit(unsigned slices) {
     size_t used = likely_used_slices();
     if (used < RESERVE_HUGE_FROM || !may_have_huge()) return false;
-    size_t warm_max = used / (slices == 1 ? 8 : 4) + HUGE_SLICES;
     size_t begun = (size_t)atomic_get(&units_begun) * HUGE_SLICES;
+    size_t warm_max = used / (slices == 1 ? 8 : 4) + (begun == 0 ? HUGE_SLICES : 0);
     return run_dirty_slices() + begun <= warm_max && reserve_cap_admits(begun + HUGE_SLICES);
 }
 

@@ -350,7 +350,9 @@ static void take_beside(void) {
 }
 
 static void test_units_beside(void) {
-    void* live = kl_malloc((size_t)3 << 20);
+    enum { LIVE = 3 }; // of 3 MiB: a quarter is more than one unit, and less than two
+    void* live[LIVE];
+    for (unsigned i = 0; i < LIVE; i++) CHECK((live[i] = kl_malloc((size_t)3 << 20)) != NULL);
     kl_collect(true);
     reserve_discard_all();
     reserve_set_huge(true);
@@ -360,7 +362,7 @@ static void test_units_beside(void) {
     if (populates) CHECK(run.start != NULL && taken_beside == 1);
     CHECK(event_total(EVENT_UNITS) - before <= 2);
     if (run.start != NULL) run_release(run.start, MISSED_BESIDE_MAX);
-    kl_free(live);
+    for (unsigned i = 0; i < LIVE; i++) kl_free(live[i]);
     reserve_discard_all();
 }
 
