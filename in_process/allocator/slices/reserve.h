@@ -95,8 +95,8 @@ bool reserve_affords_units_ahead(void);
 // begun. After MISSED_SLICES_MAX such slices since the last unit was begun, this thread populates
 // one, and the run is taken from it: 512 page faults of 4 KiB take 20 to 50 times as long as one of
 // 2 MiB. No unit is populated without huge pages, near the control group's limit, in a limited
-// address space, or if more than an eighth of the live memory and 2 MiB is warm: a quarter for a run
-// of several slices, because the warm ones are scattered then. While units are being populated,
+// address space, or if more than an eighth of the live memory and 2 MiB is warm: a quarter for a
+// run of several slices, because the warm ones are scattered then. While units are being populated,
 // they count as warm, and the 2 MiB are not added. Start NULL: no warm slices.
 #define MISSED_SLICES_MAX 2u
 #define MISSED_BESIDE_MAX 4u // while another thread populates a unit
