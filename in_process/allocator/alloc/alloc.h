@@ -132,6 +132,21 @@ KEEL_INLINE void refill_weigh(struct heap* heap, const struct page* page, uint32
     heap->refilled += weight < REFILL_WEIGHT_MAX ? weight : REFILL_WEIGHT_MAX;
 }
 
+// Secure flavour: a refill with BIN_BLOCKS blocks of the current page. Returns the first one.
+KEEL_INLINE struct block* alloc_from_queue(struct heap* heap, unsigned size_class,
+                                           struct page* page) {
+    _Static_assert(REFILL_WEIGHT_MAX <= BIN_BLOCKS, "such a refill has the greatest weight");
+    page_take_most(page, bin_end(heap, size_class) - BIN_BLOCKS);
+    bin_set_count(heap, size_class, BIN_BLOCKS);
+    heap->bin_zero[size_class] = 0;
+    struct block* block = *bin_slot(heap, size_class);
+    bin_take_first(heap, size_class, block);
+    atomic_bump(&heap->counts[HEAP_REFILLS], 1);
+    atomic_bump(&heap->given[size_class], BIN_BLOCKS);
+    heap->refilled += REFILL_WEIGHT_MAX;
+    return block;
+}
+
 // The most frequent refill. Takes the free list of the current page, and returns its first block.
 // In these cases it returns NULL, and the slow path does the refill:
 //
@@ -144,6 +159,8 @@ KEEL_INLINE struct block* alloc_from_current(struct heap* heap, unsigned size_cl
     struct page* page = heap->current[size_class];
     if (page == NULL || maintenance_is_due(heap)) return NULL;
     const struct page_use* use = page_use(page);
+    if (KEEL_SECURE && KEEL_LIKELY(page_can_give_most(page)))
+        return alloc_from_queue(heap, size_class, page);
     if (!page_can_give(page)) return NULL;
     uint32_t before = use->used;
     uint32_t length = use->carved - before;

@@ -168,7 +168,7 @@ static bool has_chain(const uint16_t* entries) {
     return (all & QUEUE_CHAIN * (UINT64_MAX / UINT16_MAX)) != 0;
 }
 
-// Puts the blocks of BIN_BLOCKS entries where `order` says. False, and nothing is done: there may
+// Puts the blocks of BIN_BLOCKS entries there in this order. False, and nothing is done: there may
 // be a chain, or the page is in two of the areas whose blocks an entry distinguishes.
 KEEL_INLINE bool put_blocks(const struct page* page, const uint16_t* entries, struct block** blocks,
                             const uint8_t* order) {
@@ -179,10 +179,10 @@ KEEL_INLINE bool put_blocks(const struct page* page, const uint16_t* entries, st
     KEEL_OPAQUE(area); // else the compiler computes it again for each block
 #pragma GCC unroll 16
     for (unsigned i = 0; i < BIN_BLOCKS; i++) {
-        const char* block = area + 8 * (size_t)entries[i];
+        const char* block = area + 8 * (size_t)entries[order[i]]; // malloc takes blocks[0] first
         KEEL_PREFETCH(block);
         KEEL_PREFETCH(block + state_distance);
-        blocks[order[i]] = (struct block*)(uintptr_t)block;
+        blocks[i] = (struct block*)(uintptr_t)block;
     }
     return true;
 }
@@ -208,7 +208,7 @@ static KEEL_NOINLINE bool take_at_row_end(struct page* page, struct block** bloc
     return true;
 }
 
-void queue_take_most(struct page* page, struct block** blocks, const uint8_t* order) {
+static void take_most(struct page* page, struct block** blocks, const uint8_t* order) {
     struct page_use* use = page_use(page);
     const uint16_t* entries = use->queue_first;
     const uint16_t* end = use->queue_end;
@@ -223,6 +223,16 @@ void queue_take_most(struct page* page, struct block** blocks, const uint8_t* or
         return;
     }
     queue_take(page, blocks, BIN_BLOCKS, order);
+}
+
+void queue_take_most(struct page* page, struct block** blocks, const uint8_t* order, size_t next) {
+    take_most(page, blocks, order);
+    const uint16_t* first = page_use(page)->queue_first;
+    const uint16_t* row = queue_row_start(first);
+    size_t place = ((size_t)(first - row) + next) % QUEUE_ROW_PLACES;
+    const struct block* block = queue_block(page->start, row[place]);
+    KEEL_PREFETCH(block);
+    KEEL_PREFETCH(block_state(block, page->block_bytes));
 }
 
 static const uint16_t* place_after(const uint16_t* place) {

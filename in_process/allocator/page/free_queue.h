@@ -102,11 +102,12 @@ KEEL_INLINE uint16_t block_take_hint(struct block* block) {
 // A list of at least two blocks, whose last link is NULL.
 void queue_push_list(struct page* page, struct block* head, struct block* tail);
 
-// Takes the first `count` blocks, which are there, and puts the block i at blocks[order[i]]. Their
-// links are NULL afterwards. `count` <= BIN_BLOCKS.
+// Takes the first `count` blocks, which are there, and puts them there in this order. Their links
+// are NULL afterwards. `count` <= BIN_BLOCKS.
 void queue_take(struct page* page, struct block** blocks, unsigned count, const uint8_t* order);
-// The same for BIN_BLOCKS blocks, and faster.
-void queue_take_most(struct page* page, struct block** blocks, const uint8_t* order);
+// The same for BIN_BLOCKS blocks, and faster. Then prefetches the block of the entry `next` places
+// behind the one that is first now, if it is in the same row.
+void queue_take_most(struct page* page, struct block** blocks, const uint8_t* order, size_t next);
 
 // To visit all blocks: {use->queue_first, NULL} is before the first one.
 struct queue_position {

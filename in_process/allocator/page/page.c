@@ -14,12 +14,16 @@ static uint32_t order_bits(void) {
     return (uint32_t)(state >> 32);
 }
 
-// A random order of `count` blocks: order[i] is the place of the one at i.
+static const uint8_t* order_row(uint32_t bits) {
+    return block_guard.orders[bits % BIN_ORDERS] + bits / BIN_ORDERS % BIN_BLOCKS;
+}
+
+// A random order of `count` blocks.
 static const uint8_t order_of_one[1] = {0};
 static const uint8_t* random_order(unsigned count, uint8_t* buffer) {
     if (count == 1) return order_of_one;
     uint32_t bits = order_bits();
-    const uint8_t* row = block_guard.orders[bits % BIN_ORDERS] + (bits >> 16) % BIN_BLOCKS;
+    const uint8_t* row = order_row(bits);
     if (KEEL_LIKELY(count == BIN_BLOCKS)) return row;
     if (count <= 4) { // a quarter of the bits decides on each place
         for (unsigned i = 0; i < count; i++, bits >>= 8) {
@@ -112,7 +116,10 @@ struct page* page_begin_fitted(char* start, unsigned slices, unsigned size_class
     struct page_use* use = page_use(page);
     use->next = NULL;
     use->local_free = NULL;
-    if (KEEL_SECURE) queue_clear(use, window_own_row(start));
+    if (KEEL_SECURE) {
+        queue_clear(use, window_own_row(start));
+        use->order = (uint16_t)order_bits();
+    }
     use->used = 0;
     use->carved = 0;
     atomic_set(&use->list, PAGE_UNLISTED);
@@ -301,23 +308,28 @@ unsigned page_carve_into(struct page* page, struct block** end, unsigned limit) 
     return count;
 }
 
-static KEEL_NOINLINE void take_few(struct page* page, struct block** blocks, unsigned count) {
-    uint8_t buffer[BIN_BLOCKS + 1];
-    queue_take(page, blocks, count, random_order(count, buffer));
+// The link and the state of each block are verified when malloc returns it. The order of the next
+// refill is chosen now, so that its first block can be prefetched: malloc returns it at once.
+void page_take_most(struct page* page, struct block** blocks) {
+    struct page_use* use = page_use(page);
+    use->used += BIN_BLOCKS;
+    const uint8_t* order = order_row(use->order);
+    use->order = (uint16_t)order_bits();
+    queue_take_most(page, blocks, order, *order_row(use->order));
+    if (KEEL_UNLIKELY(block_guard.zero != 0)) verify_zero(blocks, BIN_BLOCKS, page->block_bytes);
 }
 
-// The link and the state of each block are verified when malloc returns it.
 unsigned page_take_oldest(struct page* page, struct block** end) {
     struct page_use* use = page_use(page);
-    uint32_t left = use->carved - use->used - page_quarantine(page);
-    unsigned count = left < BIN_BLOCKS ? left : BIN_BLOCKS;
-    struct block** blocks = end - count;
+    uint8_t buffer[BIN_BLOCKS + 1];
+    uint32_t count = use->carved - use->used - page_quarantine(page);
+    if (count >= BIN_BLOCKS) {
+        page_take_most(page, end - BIN_BLOCKS);
+        return BIN_BLOCKS;
+    }
     use->used += count;
-    if (KEEL_LIKELY(count == BIN_BLOCKS))
-        queue_take_most(page, blocks, random_order(BIN_BLOCKS, NULL));
-    else
-        take_few(page, blocks, count);
-    if (KEEL_UNLIKELY(block_guard.zero != 0)) verify_zero(blocks, count, page->block_bytes);
+    queue_take(page, end - count, count, random_order(count, buffer));
+    if (KEEL_UNLIKELY(block_guard.zero != 0)) verify_zero(end - count, count, page->block_bytes);
     return count;
 }
 

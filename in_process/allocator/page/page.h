@@ -142,6 +142,14 @@ KEEL_INLINE bool page_is_worth_taking(const struct page* page) {
     return use->carved < page->capacity || page_can_give(page);
 }
 
+// For the secure flavour: true if a refill can take BIN_BLOCKS blocks.
+KEEL_INLINE bool page_can_give_most(const struct page* page) {
+    const struct page_use* use = page_use(page);
+    return use->carved - use->used >= page_quarantine(page) + BIN_BLOCKS;
+}
+// Takes BIN_BLOCKS blocks; page_can_give_most is true.
+void page_take_most(struct page* page, struct block** blocks);
+
 // For the secure flavour, as page_take_free and page_carve: puts at most `limit` blocks into the
 // array in front of `end`, and returns their number. limit <= BIN_BLOCKS.
 unsigned page_take_oldest(struct page* page, struct block** end);

@@ -66,8 +66,8 @@ _Static_assert(sizeof(struct page) == KEEL_CACHE_LINE, "no line with that of ano
 //   0      8            16     20       22     23      24     32       34        35
 //   | next | local_free | used | carved | list | fresh | prev | resident | absent | has_own |
 //
-//   36            38       40           48          56            64
-//   | chain_place | unused | chain_tail | queue_end | queue_first |     secure flavour, has_own too
+//   36            38      40           48          56            64
+//   | chain_place | order | chain_tail | queue_end | queue_first |     secure flavour, has_own too
 struct page_use {
     KEEL_ALIGNED(KEEL_CACHE_LINE) struct page* next;
     struct block* local_free; // plain flavour: free blocks, without those in the heap's bin
@@ -83,6 +83,7 @@ struct page_use {
     // The free blocks of the secure flavour (page/free_queue.h).
     uint8_t queue_has_own;    // 1: the own row is one of its rows
     uint16_t chain_place;     // the place of the last chain in its area; 0: there is no chain
+    uint16_t order;           // random bits for the order of the blocks of the next refill
     struct block* chain_tail; // the last block of the last chain
     uint16_t* queue_end;      // the place behind the last entry
     uint16_t* queue_first;    // the place of the first entry
