@@ -79,7 +79,7 @@ def main():
     text += markdown(head, rows(times))
     print(text)
     if not arguments.no_archive:
-        medians = {name: [us([r], "process_ns")[0] for r in rounds] for name, rounds in times.items()}
+        medians = {n: [us([r], "process_ns")[0] for r in rounds] for n, rounds in times.items()}
         keep_report("start", text, {"command": command_line(), "process_us_by_round": medians})
 
 
