@@ -125,7 +125,9 @@ size_t reserve_discard(unsigned slices_max) {
 void reserve_surplus_done(size_t slices) {
     (void)slices;
 }
-void reserve_step(void) {}
+bool reserve_step(void) {
+    return false;
+}
 bool reclaim_parked(void) {
     return false;
 }

@@ -122,8 +122,10 @@ KEEL_INLINE void* alloc_hit(size_t size) {
 // remote frees wait after a drain. If no keeper runs, work is also left while there is unused
 // memory to return, or a heap on the watch list (heap/watch.h).
 #define MAINTENANCE_WEIGHT_BEHIND (2 * REFILL_WEIGHT_MAX)
-// If maintenance finds nothing to do, the required sum doubles, up to this value.
+// If maintenance finds nothing to do, the required sum doubles, up to the first value. Without a
+// keeper and with warm memory, which may have to be returned later, up to the second one.
 #define MAINTENANCE_WEIGHT_IDLE (128 * REFILL_WEIGHT_MAX)
+#define MAINTENANCE_WEIGHT_WAITS (64 * REFILL_WEIGHT_MAX)
 KEEL_INLINE bool maintenance_is_due(const struct heap* heap) {
     return heap->refilled >= heap->maintenance_at;
 }

@@ -13,7 +13,7 @@
 #include <string.h>
 
 void alloc_quantum(void) {
-    if (!heap_is_realtime(thread_heap)) reserve_step();
+    if (!heap_is_realtime(thread_heap)) (void)reserve_step();
 }
 
 // For the secure flavour, as page_take_some: fills the bin of the page's class, which is empty.
@@ -120,22 +120,25 @@ static void drain(struct heap* heap) {
 }
 
 // What maintenance found.
-enum upkeep { UPKEEP_NONE, UPKEEP_DONE, UPKEEP_BEHIND };
+enum upkeep { UPKEEP_NONE, UPKEEP_WAITS, UPKEEP_DONE, UPKEEP_BEHIND };
 
-// Without a keeper: a quantum, and a step for a parked heap.
+// Without a keeper: a quantum, and a step for a parked heap. UPKEEP_WAITS: there is warm memory,
+// which may become a surplus later.
 static enum upkeep upkeep_without_keeper(void) {
     bool idle = watch_is_empty() && reserve_is_idle();
     if (idle) return UPKEEP_NONE;
-    (void)reclaim_parked();
-    reserve_step();
-    return reserve_has_surplus() || !watch_is_empty() ? UPKEEP_BEHIND : UPKEEP_DONE;
+    bool worked = reclaim_parked();
+    worked |= reserve_step();
+    if (reserve_has_surplus() || !watch_is_empty()) return UPKEEP_BEHIND;
+    return worked ? UPKEEP_DONE : UPKEEP_WAITS;
 }
 
 // The weight until the next maintenance.
 static uint32_t weight_after(enum upkeep found, uint32_t weight) {
     if (found == UPKEEP_BEHIND) return MAINTENANCE_WEIGHT_BEHIND;
     if (found == UPKEEP_DONE || weight < MAINTENANCE_WEIGHT) return MAINTENANCE_WEIGHT;
-    return weight < MAINTENANCE_WEIGHT_IDLE ? 2 * weight : MAINTENANCE_WEIGHT_IDLE;
+    uint32_t most = found == UPKEEP_NONE ? MAINTENANCE_WEIGHT_IDLE : MAINTENANCE_WEIGHT_WAITS;
+    return weight < most ? 2 * weight : most;
 }
 
 // Drains the queue; without a keeper also does a quantum, and a step for a parked heap.
@@ -144,7 +147,7 @@ static void maintain(struct heap* heap) {
     if (!reserve_has_keeper() && !heap_is_realtime(heap)) found = upkeep_without_keeper();
     if (!remote_queue_is_empty(&heap->remote_queue)) {
         drain(heap);
-        if (found == UPKEEP_NONE) found = UPKEEP_DONE;
+        if (found < UPKEEP_DONE) found = UPKEEP_DONE;
         if (!remote_queue_is_empty(&heap->remote_queue)) found = UPKEEP_BEHIND;
     }
     heap->maintenance_weight = weight_after(found, heap->maintenance_weight);

@@ -426,7 +426,7 @@ void keeper_thread_idle(void) {
     }
     if (keeper_runs()) return;
     (void)reclaim_parked();
-    reserve_step();
+    (void)reserve_step();
 }
 
 // With `confined`, the thread is one that the C library does not know. False: the system refuses.

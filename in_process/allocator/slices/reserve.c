@@ -334,14 +334,15 @@ void reserve_step_large(size_t slices) {
     }
 }
 
-void reserve_step(void) {
-    if (atomic_get(&kept)) return;
-    if (mapping_cache_bytes() > 0) (void)mapping_cache_age(os_clock_ms(), STEP_UNMAP_BYTES);
+bool reserve_step(void) {
+    if (atomic_get(&kept)) return false;
+    bool aged = mapping_cache_bytes() > 0 && mapping_cache_age(os_clock_ms(), STEP_UNMAP_BYTES) > 0;
     size_t due = reserve_surplus();
-    if (due == 0 && !above_limit()) return;
+    if (due == 0 && !above_limit()) return aged;
     size_t done = reserve_discard(PURGE_QUANTUM_SLICES);
     count_work(WORK_PURGE_SLICES, done);
     if (due > 0) reserve_surplus_done(done > 0 ? done : due);
+    return true;
 }
 
 void reserve_discard_all(void) {

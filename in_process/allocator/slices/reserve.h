@@ -36,8 +36,8 @@
 void reserve_note(void);
 
 // Called by slow paths that released slices: discards one quantum if a surplus is due and no
-// keeper runs.
-void reserve_step(void);
+// keeper runs. False: there was nothing to do.
+bool reserve_step(void);
 
 // The control group's limit leaves room for this many slices, live and warm together. While there
 // are more, and more than CAP_WARM_SLICES are warm, slow paths that take slices return warm memory,

@@ -2,6 +2,7 @@
 // while there is nothing to do, carving populates system pages ahead, a heap keeps the pages of
 // classes that its thread may use again, and warm pages give several large blocks at once.
 #include "allocator/alloc/alloc.h"
+#include "allocator/heap/watch.h"
 #include "allocator/slices/reserve.h"
 #include "base/counters.h"
 #include "base/options.h"
@@ -11,6 +12,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 // --- Maintenance ---------------------------------------------------------------------------------
 
@@ -40,12 +42,28 @@ static void test_idle_maintenance(void) {
     refill_times(MAINTENANCE_WEIGHT_IDLE / 2);
     CHECK(remote_queue_is_empty(&thread_heap->remote_queue));
 
-    // Unused memory that may have to be returned.
+    // Unused memory that may have to be returned later: maintenance is rare, but not as rare. The
+    // heap of the thread that has ended is reclaimed first.
+    for (unsigned i = 0; i < 2000 && !watch_is_empty(); i++) {
+        usleep(1000);
+        refill_times(MAINTENANCE_WEIGHT_BEHIND);
+    }
     refill_times(20000);
     kl_free(memset(kl_malloc((size_t)3 << 20), 1, (size_t)3 << 20));
     CHECK(!reserve_is_idle());
     refill_times(MAINTENANCE_WEIGHT_IDLE / 2);
-    CHECK(thread_heap->maintenance_weight <= MAINTENANCE_WEIGHT);
+    CHECK(thread_heap->maintenance_weight == MAINTENANCE_WEIGHT_WAITS);
+    refill_times(20000);
+    CHECK(thread_heap->maintenance_weight == MAINTENANCE_WEIGHT_WAITS && !reserve_is_idle());
+    // When the delay is over, it is returned.
+    int64_t delay = option_get(OPTION_RESET_DELAY);
+    option_set(OPTION_RESET_DELAY, 1);
+    for (unsigned i = 0; i < 2000 && !reserve_is_idle(); i++) {
+        usleep(1000);
+        refill_times(MAINTENANCE_WEIGHT_WAITS / 2);
+    }
+    CHECK(reserve_is_idle());
+    option_set(OPTION_RESET_DELAY, delay);
 }
 
 // --- Populating ahead ----------------------------------------------------------------------------
