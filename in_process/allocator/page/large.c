@@ -75,14 +75,16 @@ static struct large large_packed(size_t bytes) {
     return (struct large){run.start, run.zero};
 }
 
-// Takes a block from an arena, or from memory that takes no page fault. For large blocks a cached
-// mapping comes first, because blocks that shrink in their slices leave few superblocks completely
-// free.
+// Takes a block from an arena, or from memory that takes no page fault. From FRESH_BYTES_MIN on a
+// cached mapping comes first: blocks that shrink in their slices leave few superblocks completely
+// free, and the cache would not be used while the keeper prepares warm slices.
 static struct large large_warm(size_t bytes, size_t alignment, size_t slices) {
     struct run run = arena_take_shared(slices, 1);
     if (run.start != NULL) return large_of_run(run, slices);
     bool mapping_fits = alignment <= os_page_bytes(); // slices are aligned to 64 KiB
-    if (mapping_fits && bytes >= LARGE_MOVABLE_BYTES && mapping_cache_has(bytes, SIZE_MAX))
+    bool movable = bytes >= LARGE_MOVABLE_BYTES;
+    bool cached = movable || (bytes >= FRESH_BYTES_MIN && partition_now() == 0);
+    if (mapping_fits && cached && mapping_cache_has(bytes, movable ? SIZE_MAX : 2 * bytes))
         return large_of_mapping(bytes, alignment);
     if (slices <= RUN_SLICES_MAX) run = run_allocate_warm((unsigned)slices);
     if (run.start != NULL) return large_of_run(run, slices);

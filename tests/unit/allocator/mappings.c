@@ -4,6 +4,8 @@
 #include "allocator/slices/jumbo.h"
 #include "allocator/slices/mapping_cache.h"
 #include "allocator/slices/reserve.h"
+#include "allocator/slices/run.h"
+#include "allocator/slices/window.h"
 #include "base/options.h"
 #include "check.h"
 #include "keel/keel.h"
@@ -261,6 +263,25 @@ static void test_full_group_keeps_no_mapping(void) {
     mapping_cache_clear();
 }
 
+// Of blocks from FRESH_BYTES_MIN on: else a program that allocates and frees them in turn would have
+// both cached mappings and the warm slices that the keeper prepares for it.
+static void test_cached_before_warm_slices(void) {
+    kl_free(kl_malloc(1)); // now there is a window with units
+    kl_free(filled(4 * MIB));
+    size_t cached = mapping_cache_bytes();
+    CHECK(cached >= 4 * MIB);
+    reserve_set_huge(true);
+    CHECK(reserve_populate_huge() == HUGE_SLICES);
+    char* block = filled(2 * MIB);
+    CHECK(mapping_cache_bytes() <= cached - 2 * MIB && run_dirty_slices() >= HUGE_SLICES);
+    kl_free(block);
+    mapping_cache_clear();
+    block = filled(2 * MIB); // nothing is cached
+    CHECK(run_dirty_slices() < HUGE_SLICES);
+    kl_free(block);
+    reserve_discard_all();
+}
+
 int main(void) {
     option_set(OPTION_KEEPER, KEEPER_NEVER);
     option_set(OPTION_RESET_DELAY, 600000); // nothing gets too old
@@ -275,6 +296,7 @@ int main(void) {
     test_mapping_grows_by_huge_pages();
     test_small_mapping_stays();
     test_large_mapping_grows();
+    test_cached_before_warm_slices();
     check_work_bounds();
     return 0;
 }
