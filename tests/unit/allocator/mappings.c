@@ -263,8 +263,8 @@ static void test_full_group_keeps_no_mapping(void) {
     mapping_cache_clear();
 }
 
-// Of blocks from FRESH_BYTES_MIN on: else a program that allocates and frees them in turn would have
-// both cached mappings and the warm slices that the keeper prepares for it.
+// Of blocks from FRESH_BYTES_MIN on: else a program that allocates and frees them in turn would
+// have both cached mappings and the warm slices that the keeper prepares for it.
 static void test_cached_before_warm_slices(void) {
     kl_free(kl_malloc(1)); // now there is a window with units
     kl_free(filled(4 * MIB));
