@@ -89,7 +89,8 @@ static struct large large_warm(size_t bytes, size_t alignment, size_t slices) {
     if (slices <= RUN_SLICES_MAX) run = run_allocate_warm((unsigned)slices);
     if (run.start != NULL) return large_of_run(run, slices);
     if (bytes < LARGE_MOVABLE_BYTES && partition_now() != 0) return large_none; // partition.h
-    if (!mapping_fits || !mapping_cache_has(bytes, 2 * bytes)) return large_none;
+    // If `cached`, the cache has been asked already.
+    if (cached || !mapping_fits || !mapping_cache_has(bytes, 2 * bytes)) return large_none;
     return large_of_mapping(bytes, alignment);
 }
 
