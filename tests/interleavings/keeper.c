@@ -20,12 +20,14 @@
 #include <linux/futex.h>
 #include <sys/syscall.h>
 
-enum { RESERVE = 4, TICKS_MAX = 12, SHORT_US = 32000 };
+enum { RESERVE = 4, RESERVE_WIDE = 16, DRAW = 2, TICKS_MAX = 12, SHORT_US = 32000 };
 
 static atomic_word warm_slices; // slices free and warm
 static atomic_word drawn;       // warm slices taken so far
 static atomic_word missed;      // slices that were not warm
+static size_t target = RESERVE;
 static unsigned ticks;
+static atomic_state wakes;
 static bool keeper_sleeps;
 static void (*keeper_body)(void);
 static void (*keeper_end_body)(void);
@@ -46,7 +48,7 @@ size_t run_narrow_missed(void) {
     return atomic_get(&missed);
 }
 size_t reserve_target(void) {
-    return RESERVE;
+    return target;
 }
 void reserve_set_target(size_t slices) {
     (void)slices;
@@ -233,27 +235,32 @@ void os_wait(atomic_state* word, uint32_t expected, uint32_t microseconds) {
     keeper_sleeps = false;
 }
 void os_wake(atomic_state* word) {
+    (void)atomic_add(&wakes, 1);
     (void)explore_syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1);
 }
 
 // --- the threads ---
 
 static void prepare(void) {
-    atomic_set(&warm_slices, RESERVE);
+    atomic_set(&warm_slices, target);
     (void)keeper_start();
+}
+static void prepare_wide(void) {
+    target = RESERVE_WIDE;
+    prepare();
 }
 
 static void keep(void) {
     keeper_body();
 }
 static void draw(void) {
-    (void)atomic_sub(&warm_slices, 1);
-    (void)atomic_add(&drawn, 1);
+    (void)atomic_sub(&warm_slices, DRAW);
+    (void)atomic_add(&drawn, DRAW);
     keeper_consider();
 }
 static void draw_late(void) {
     keeper_consider();
-    (void)atomic_sub(&warm_slices, 1);
+    (void)atomic_sub(&warm_slices, DRAW);
 }
 static void miss(void) {
     (void)atomic_add(&missed, 1);
@@ -267,6 +274,11 @@ static void draw_twice(void) {
 // No thread draws any more. The keeper may be asleep only if the reserve is filled.
 static void check(void) {
     EXPLORE_CHECK(!keeper_sleeps || atomic_get(&warm_slices) >= RESERVE);
+}
+
+// Most of the reserve was left all the time, so no draw was a reason for a system call.
+static void check_wide(void) {
+    EXPLORE_CHECK(atomic_get(&wakes) == 0);
 }
 
 // The keeper may be asleep only if it has populated more since the miss.
@@ -338,6 +350,16 @@ static const struct explore_scenario two_draw = {
     .check = check,
     .preemptions = 2,
 };
+static const struct explore_scenario two_draw_little = {
+    .name = "keeper, two threads draw a quarter of the reserve",
+    .prepare = prepare_wide,
+    .threads = 3,
+    .called = {"keeper", "thread", "second thread"},
+    .run = {keep, draw, draw},
+    .daemons = 1,
+    .check = check_wide,
+    .preemptions = 2,
+};
 static const struct explore_scenario one_misses = {
     .name = "keeper, one thread misses a warm slice",
     .prepare = prepare,
@@ -360,6 +382,9 @@ TEST(keeper_one_draws_twice) {
 }
 TEST(keeper_two_draw) {
     explore_holds(&two_draw);
+}
+TEST(keeper_two_draw_little) {
+    explore_holds(&two_draw_little);
 }
 TEST(keeper_asked_to_end) {
     explore_holds(&asked_to_end);

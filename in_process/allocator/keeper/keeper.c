@@ -111,13 +111,14 @@ static bool reserve_is_short(void) {
     return warm < reserve_target() || misses_matter(warm);
 }
 
-// True: at once. Without units of 2 MiB, a refill adds as little as is missing, so that waking the
-// keeper for it pays from half of the target on.
+// True: at once, because the keeper's next tick may be too late. Waking it is a system call in the
+// program's thread, so the reserve may first sink by a quarter of its target; without units of 2
+// MiB by half of it, because then a refill adds only what is missing.
 static bool reserve_is_urgent(void) {
     size_t warm = run_dirty_slices();
     size_t target = reserve_target();
     bool huge = reserve_affords_units_ahead();
-    return warm < (huge ? target : target / 2) || misses_matter(warm);
+    return warm < target - target / (huge ? 4 : 2) || misses_matter(warm);
 }
 
 // Ends the keeper's sleep if it is needed sooner: one system call, by the first such thread.
