@@ -61,6 +61,21 @@ struct grown_block {
     unsigned times; // 1..GROWN_TIMES_MAX
 };
 
+#define SHRUNK_PLACES 32u
+
+// A small block that has shrunk.
+struct shrunk_block {
+    const void* address; // NULL: unused entry
+    uint32_t size;       // requested then
+    uint32_t since;      // value of `shrinks`
+};
+struct shrunk_history { // alloc/shrunk.h
+    struct shrunk_block places[SHRUNK_PLACES];
+    uint32_t shrinks;     // blocks that shrank so far
+    uint32_t score;       // 0..SHRUNK_SCORE_MAX
+    uint32_t spare_bytes; // left unused since a watched block has grown
+};
+
 #define FITTED_PLACES (KEEL_SECURE ? 1u : FITTED_COUNT)
 
 enum heap_count {
@@ -93,6 +108,7 @@ struct heap {
     struct remote_batch batches[HEAP_BATCHES];
     struct grown_block grown[HEAP_GROWN_MAX];
     unsigned grown_next; // entry of `grown` to replace next
+    struct shrunk_history shrunk;
     // Classes that have a current page, and some that have none any more (alloc/reclaim.c).
     uint64_t classes[HEAP_CLASS_WORDS];
     unsigned class_count;                  // bits set in it

@@ -307,6 +307,48 @@ static void test_block_of_two_windows(void) {
     CHECK(!large_contains(block + SLICE_BYTES));
 }
 
+enum { ELASTIC_BLOCKS = 64, ELASTIC_BYTES = 8192, ELASTIC_SMALL = 512 };
+
+// Each block shrinks and grows again. Returns how many of these resizes moved the block.
+static unsigned resize_to_and_fro(unsigned char* block[ELASTIC_BLOCKS], unsigned rounds) {
+    unsigned moves = 0;
+    for (unsigned i = 0; i < 2 * rounds * ELASTIC_BLOCKS; i++) {
+        unsigned char** each = &block[i % ELASTIC_BLOCKS];
+        unsigned char* resized =
+            kl_realloc(*each, i / ELASTIC_BLOCKS % 2 == 0 ? ELASTIC_SMALL : ELASTIC_BYTES);
+        CHECK(resized != NULL && resized[0] == i % ELASTIC_BLOCKS);
+        moves += resized != *each;
+        *each = resized;
+    }
+    return moves;
+}
+
+// Shrinks new blocks and keeps them. Returns how many of them still have their old size.
+static unsigned shrink_for_good(unsigned count) {
+    unsigned wide = 0;
+    for (unsigned i = 0; i < count; i++) {
+        void* block = kl_realloc(kl_malloc(ELASTIC_BYTES), ELASTIC_SMALL);
+        CHECK(block != NULL);
+        wide += kl_usable_size(block) >= ELASTIC_BYTES;
+    }
+    return wide;
+}
+
+// Blocks that grow again after they have shrunk stay where they are. Blocks that do not are copied
+// to smaller ones: all but 3 MiB of them, and later all.
+static void test_shrinking_blocks(void) {
+    unsigned char* block[ELASTIC_BLOCKS];
+    for (unsigned i = 0; i < ELASTIC_BLOCKS; i++)
+        *(block[i] = kl_malloc(ELASTIC_BYTES)) = (unsigned char)i;
+    (void)resize_to_and_fro(block, 16);
+    CHECK(resize_to_and_fro(block, 50) == 0);
+    CHECK(shrink_for_good(2000) <= 3 * MIB / (ELASTIC_BYTES - ELASTIC_SMALL));
+    CHECK(shrink_for_good(2000) == 0);
+    option_set(OPTION_SIZED_FREE, SIZED_FREE_REPORT); // which admits no such block
+    (void)resize_to_and_fro(block, 16);
+    CHECK(resize_to_and_fro(block, 1) == 2 * ELASTIC_BLOCKS);
+}
+
 // In a process of its own, which has not allocated yet.
 static void test_in_child(void (*test)(void)) {
     pid_t child = fork();
@@ -322,6 +364,7 @@ int main(void) {
     option_set(OPTION_KEEPER, KEEPER_NEVER); // it would populate what a block has left
     test_in_child(test_end_of_an_arena);
     test_in_child(test_old_system);
+    if (!KEEL_SECURE && !KEEL_DEBUG) test_in_child(test_shrinking_blocks);
     test_in_child(test_neighbours); // whose window nothing describes yet
     test_in_turn();
     test_small_steps();
