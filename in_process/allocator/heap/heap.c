@@ -73,6 +73,7 @@ void heap_retire_current(struct heap* heap, unsigned size_class) {
     }
     KEEL_ASSERT(page_use(page)->used == page->capacity && page_check(page));
     if (heap->filled[size_class] < HEAP_FILLED_ENOUGH) heap->filled[size_class]++;
+    page_end_afforded(page);
     page_set_list(page, PAGE_UNLISTED);
     atomic_set_release(&page->owner, (uintptr_t)heap | PAGE_FULL); // last: see heap/relief.c
 }
@@ -287,20 +288,24 @@ struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_
     bool shared = class_partition(size_class) == 0; // kept slices are of partition 0
     char* start = slices == 1 && shared ? own_slice_take(heap) : NULL;
     unsigned zero = 0;
+    unsigned afforded = 0;
     bool cold = false;
     *from_slices = start == NULL;
     if (start == NULL) {
         struct run run = run_for_page(heap, size_class, &slices, worth_warm || affords);
         if (run.start == NULL) return NULL;
         count_event(EVENT_RESERVE_MISS, !run.warm && worth_warm);
-        if (run.warm && affords) reserve_begun_warm(slices);
+        if (run.warm && affords) {
+            afforded = PAGE_AFFORDED;
+            reserve_begun_warm(slices);
+        }
         zero = run.zero ? PAGE_ZERO : 0u;
         cold = !run.warm;
         start = run.start;
     }
     unsigned resident = cold ? 0 : page_resident(start, slices);
     cold |= resident < slices * SLICE_BYTES / SYSTEM_PAGE;
-    unsigned fresh = zero | (cold ? cold_flags(heap, size_class) : PAGE_WARM);
+    unsigned fresh = zero | afforded | (cold ? cold_flags(heap, size_class) : PAGE_WARM);
     struct page* page =
         page_begin_fitted(start, slices, size_class, (uintptr_t)heap, fresh, resident, block_bytes);
     if (may_fit(heap, size_class)) *wanted_of(heap, size_class) = 0;

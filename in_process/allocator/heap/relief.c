@@ -41,6 +41,7 @@ static KEEL_UNRACED_UPDATE void page_reset(struct page* page) {
     struct page_use* use = page_use(page);
     bool discarded = os_discard(page->start, page->bytes);
     page_unlink_all(page);
+    page_end_afforded(page);
     use->used = 0;
     use->carved = 0;
     use->fresh = discarded ? PAGE_ZERO | PAGE_COLD : 0;

@@ -1,5 +1,4 @@
 #include "allocator/page/page.h"
-#include "allocator/slices/reserve.h"
 #include "base/counters.h"
 #include "base/panic.h"
 
@@ -206,6 +205,7 @@ void page_end(struct page* page) {
         queue_end_rows(page);
     }
     note_absent(page);
+    page_end_afforded(page);
     unsigned slices = (unsigned)(page->bytes / SLICE_BYTES);
     for (unsigned i = 0; i < slices; i++) atomic_set_release(&page[i].owner, 0);
 }

@@ -15,6 +15,7 @@
 #include "allocator/page/size_class.h"
 #include "allocator/slices/page_map.h"
 #include "allocator/slices/prefault.h"
+#include "allocator/slices/reserve.h"
 #include <stdbool.h>
 
 #define CARVE_LINKS_MAX 16u
@@ -27,6 +28,7 @@ enum page_fresh {
     PAGE_AHEAD = 4, // without a keeper, carving populates system pages ahead (prefault.h)
     PAGE_FILLS = 8, // likewise, and the heap has filled a page of this class
     PAGE_WARM = 16, // all of it is resident
+    PAGE_AFFORDED = 32, // it was when the page began, although the page may never be filled
 };
 
 // The heap's list in which the page is. A full page (PAGE_FULL in its owner word) is UNLISTED.
@@ -92,6 +94,15 @@ struct page* page_begin_fitted(char* start, unsigned slices, unsigned size_class
 // Ends the page. No block of it may be live. The caller then owns its slices. In the secure flavour
 // linear in the blocks, at most 4,096 of 16 bytes, and verifies that they are free.
 void page_end(struct page* page);
+
+// A page that began warm by reserve_affords_warm has been filled, or is empty: it does not count
+// any more.
+KEEL_INLINE void page_end_afforded(struct page* page) {
+    struct page_use* use = page_use(page);
+    if ((use->fresh & PAGE_AFFORDED) == 0) return;
+    use->fresh &= (uint8_t)~PAGE_AFFORDED;
+    reserve_ended_warm((unsigned)(page->bytes / SLICE_BYTES));
+}
 
 // For the secure flavour, before the end of a page with live blocks: no block of it is live. Linear
 // in the blocks.

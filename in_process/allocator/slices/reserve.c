@@ -34,7 +34,7 @@ static atomic_state huge;         // enum huge: whether units of 2 MiB are huge 
 static atomic_bits missed;        // slices, since the last unit was begun
 static atomic_signed units_begun; // units that are being populated
 static atomic_signed maintained;  // runs that are being populated or discarded
-static atomic_bits begun_warm;    // slices of pages that reserve_affords_warm admitted
+static atomic_bits begun_warm;    // slices of pages that reserve_affords_warm admitted, by now
 
 void reserve_set_keeper(bool by_keeper) {
     atomic_set(&kept, by_keeper);
@@ -267,6 +267,9 @@ bool reserve_affords_warm(void) {
 
 void reserve_begun_warm(unsigned slices) {
     (void)atomic_add(&begun_warm, slices);
+}
+void reserve_ended_warm(unsigned slices) {
+    (void)atomic_sub(&begun_warm, slices);
 }
 
 // Without a keeper, no unit: the calls that return one later would be the program's.

@@ -104,11 +104,12 @@ struct run reserve_take(unsigned slices);
 
 // True: a page may begin in warm memory although its class has not filled pages. It then occupies
 // all of its memory, so there may be WARM_FIRST slices of such pages, and one more for each
-// WARM_SHARE live slices.
+// WARM_SHARE live slices. A page counts until it is filled or ends.
 #define WARM_FIRST 16u
 #define WARM_SHARE 8u
 bool reserve_affords_warm(void);
 void reserve_begun_warm(unsigned slices);
+void reserve_ended_warm(unsigned slices);
 
 // The system gives huge pages to those who ask. Before this call, the first unit shows it.
 void reserve_set_huge(bool available);
