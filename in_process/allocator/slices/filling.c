@@ -7,37 +7,42 @@ static struct {
     atomic_word bytes;
     atomic_state looks;
 } places[FILLING_PLACES];
-static atomic_state streak; // blocks in succession that were filled, at most STREAK_MAX
+static atomic_state judged; // blocks, at most FILLING_JUDGED
+static atomic_state part;   // of them that was filled, in 256ths
 static atomic_state draws;  // units and probes since the last probe
 
-#define DOUBLINGS 1u // from FILLING_PROBE_DRAWS to FILLING_PROBE_DRAWS_MAX
-#define STREAK_MAX (FILLING_STREAK + DOUBLINGS)
+// Which part of the block is filled, in SAMPLES of it, is judged by pages in the middle of each.
+#define SAMPLES 4u
+static unsigned filled_samples(const char* start, size_t bytes) {
+    unsigned filled = 0;
+    for (unsigned i = 0; i < SAMPLES; i++)
+        filled += os_page_is_resident(start + bytes / (2 * SAMPLES) * (2 * i + 1));
+    return filled;
+}
 
-_Static_assert(FILLING_PROBE_DRAWS << DOUBLINGS == FILLING_PROBE_DRAWS_MAX, "doubled so often");
-
-// Looks at pages in the first quarter, in the middle and at the end.
-static bool is_filled(const char* start, size_t bytes) {
-    return os_page_is_resident(start + bytes - 1) && os_page_is_resident(start + bytes / 2) &&
-           os_page_is_resident(start + bytes / 4);
+static void judge(unsigned filled) {
+    uint32_t blocks = atomic_get(&judged);
+    uint32_t here = filled * (256 / SAMPLES);
+    atomic_set(&part, blocks == 0 ? here : (atomic_get(&part) + here) / 2);
+    if (blocks < FILLING_JUDGED) atomic_set(&judged, blocks + 1);
 }
 
 static void look(unsigned index) {
     uintptr_t start = atomic_get_acquire(&places[index].start);
     if (start == 0) return;
-    bool filled = is_filled((const char*)start, atomic_get(&places[index].bytes));
+    unsigned filled = filled_samples((const char*)start, atomic_get(&places[index].bytes));
     uint32_t looks = atomic_get(&places[index].looks) + 1;
     atomic_set(&places[index].looks, looks);
-    if (!filled && looks < FILLING_LOOKS) return;
+    if (filled < SAMPLES && looks < FILLING_LOOKS) return;
     if (!atomic_try_word(&places[index].start, &start, 0)) return; // another thread was faster
-    uint32_t before = atomic_get(&streak);
-    atomic_set(&streak, !filled ? 0 : before < STREAK_MAX ? before + 1 : before);
+    judge(filled);
 }
 
 bool filling_is_expected(void) {
     for (unsigned i = 0; i < FILLING_PLACES; i++) look(i);
-    uint32_t filled = atomic_get(&streak);
-    if (filled < FILLING_STREAK) return false;
-    uint32_t interval = FILLING_PROBE_DRAWS << (filled - FILLING_STREAK);
+    uint32_t filled = atomic_get(&part);
+    if (atomic_get(&judged) < FILLING_JUDGED || filled < FILLING_PART) return false;
+    uint32_t interval = filled < FILLING_PART_SURE ? FILLING_PROBE_DRAWS : FILLING_PROBE_DRAWS_MAX;
     uint32_t drawn = atomic_get(&draws) + 1;
     atomic_set(&draws, drawn < interval ? drawn : 0);
     return drawn < interval;

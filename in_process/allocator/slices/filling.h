@@ -6,14 +6,16 @@
 // cold slices, in which each touched page shows, and a later allocation looks at these blocks:
 //
 //   first block without warm slices --> cold, watched
-//   next such blocks                --> look at the watched ones
-//      FILLING_STREAK of them filled in succession: the next blocks may be taken from units,
-//      but instead of every FILLING_PROBE_DRAWS-th unit there is a probe: cold and watched, too
-//      each filled probe doubles the number of units from one probe to the next, up to
-//      FILLING_PROBE_DRAWS_MAX
-//      one not filled after FILLING_LOOKS looks: the count begins again at 0
+//   next such blocks                --> look at the watched ones: which part of them is filled?
+//      part of the last blocks >= FILLING_PART: the next ones may be taken from units, but instead
+//      of every FILLING_PROBE_DRAWS-th unit there is a probe: cold and watched, too; if the part is
+//      at least FILLING_PART_SURE, instead of every FILLING_PROBE_DRAWS_MAX-th
 //
-// Bounds: an allocation without warm slices makes at most 3 * FILLING_PLACES system calls; others
+// A block is judged when it is wholly filled, or after FILLING_LOOKS looks. Each one counts as much
+// as all before it together, so two that are not filled at all end the units. Half-filled blocks
+// take units: they occupy up to twice the memory, and a fraction of the page faults.
+//
+// Bounds: an allocation without warm slices makes at most 4 * FILLING_PLACES system calls; others
 // make none. A watched block may have ended meanwhile: its slices remain mapped, and
 // only residence is asked for.
 #ifndef KEEL_ALLOCATOR_SLICES_FILLING_H
@@ -23,7 +25,9 @@
 #include <stddef.h>
 
 #define FILLING_PLACES 4u
-#define FILLING_STREAK 2u
+#define FILLING_JUDGED 2u // blocks, before any one may be taken from a unit
+#define FILLING_PART 96u  // in 256ths
+#define FILLING_PART_SURE 224u
 #define FILLING_LOOKS 4u
 #define FILLING_PROBE_DRAWS 4u
 #define FILLING_PROBE_DRAWS_MAX 8u

@@ -106,7 +106,7 @@ struct run reserve_take(unsigned slices);
 // all of its memory, so there may be WARM_FIRST slices of such pages, and one more for each
 // WARM_SHARE live slices. A page counts until it is filled or ends.
 #define WARM_FIRST 16u
-#define WARM_SHARE 8u
+#define WARM_SHARE 4u
 bool reserve_affords_warm(void);
 void reserve_begun_warm(unsigned slices);
 void reserve_ended_warm(unsigned slices);
