@@ -89,10 +89,10 @@ bench-programs: ## measure these programs on several allocators; RUNS=3 ONLY="z3
 	@cmake --build build/cmake --target stress overseer >build/cmake.log 2>&1 || { cat build/cmake.log; exit 1; }
 	@bench/programs/run.py --rounds $(or $(RUNS),3) $(addprefix --beside ,$(BESIDE)) $(ONLY)
 
-bench-patterns: ## measure 85 patterns of use on several allocators; RUNS=3 ONLY="turn-6m" BESIDE="mimalloc3=/path/lib.so"
+bench-patterns: ## measure 85 patterns of use on several allocators; RUNS=3 ONLY="turn-6m" RANDOM=60 BESIDE="mimalloc3=/path/lib.so"
 	@scripts/setup.sh build bench
 	@scripts/build.sh
-	@bench/patterns/run.py --rounds $(or $(RUNS),3) $(addprefix --beside ,$(BESIDE)) $(ONLY)
+	@bench/patterns/run.py --rounds $(or $(RUNS),3) $(addprefix --beside ,$(BESIDE)) $(addprefix --random ,$(RANDOM)) $(ONLY)
 
 bench-suite: ## run whole programs on every allocator; QUICK=1 takes minutes; OUT=suite is the folder with the page
 	@scripts/setup.sh build

@@ -28,6 +28,8 @@ def add_options(parser, rounds):
 
 def libraries(beside):
     """By name: the libraries to preload, of `--beside NAME=LIBRARY`."""
+    if not LIBKEEL.is_file():  # the loader would only warn, and the C library's malloc would run
+        sys.exit(f"{LIBKEEL} is missing: run `make build`")
     found = {}
     for entry in beside:
         name, _, library = entry.partition("=")

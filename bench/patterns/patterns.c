@@ -2,7 +2,8 @@
 //
 //   patterns --list               prints a line for each pattern, with tabs: its name, what it
 //                                 does, what it stresses, the source, and what it does not show
-//   patterns NAME [--calls]       runs it once and prints one line of JSON:
+//   patterns random-N --describe  prints what the N-th random program does (random.h)
+//   patterns NAME [--calls]       runs it, or a random program, once and prints one line of JSON:
 //
 //     wall_ns, cpu_ns   of the pattern alone; cpu_ns with all threads, the allocator's own included
 //     peak_kib          high-water mark of the resident set, less the files that were resident
@@ -529,6 +530,7 @@ static void pipeline(const struct pattern* p) {
 
 #include "adverse.h"
 #include "pattern_notes.h"
+#include "random.h"
 
 static const struct pattern patterns[] = {
 #include "pattern_table.h"
@@ -580,6 +582,11 @@ static int run(const struct pattern* p, double after) {
     return 0;
 }
 
+// The number of a random program; 0: the name is another one.
+static uint64_t random_number(const char* name) {
+    return strncmp(name, "random-", 7) == 0 ? strtoull(name + 7, NULL, 10) : 0;
+}
+
 int main(int count, char** words) {
     double after = 0;
     if (count == 2 && strcmp(words[1], "--list") == 0) return pattern_list(patterns, PATTERNS);
@@ -588,6 +595,13 @@ int main(int count, char** words) {
             each_call = true;
         else if (strcmp(words[i], "--after") == 0 && i + 1 < count)
             after = strtod(words[++i], NULL);
+    }
+    uint64_t number = count > 1 ? random_number(words[1]) : 0;
+    if (number > 0) {
+        plan_program(number);
+        if (count == 3 && strcmp(words[2], "--describe") == 0) return describe_program();
+        const struct pattern program = {.name = words[1], .run = random_program};
+        return run(&program, after);
     }
     for (unsigned i = 0; count > 1 && i < PATTERNS; i++)
         if (strcmp(words[1], patterns[i].name) == 0) return run(&patterns[i], after);

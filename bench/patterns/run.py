@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Patterns of use on several allocators: time, faults, peak memory, as multiples of the best.
 
-bench/patterns/run.py [--rounds N] [--back MIB] [--beside NAME=LIBRARY]... [PATTERN...]
+bench/patterns/run.py [--rounds N] [--back MIB] [--random N] [--beside NAME=LIBRARY]... [PATTERN...]
 
 Runs each pattern of patterns.c N times on the C library's malloc, on Keel, on Keel without its
 keeper, and on each library of --beside, interleaved in random order, one process per run. Prints a
@@ -9,6 +9,9 @@ table of medians and archives it with every run in bench/runs/<date>-<machine>/p
 
 An allocator's multiple of a pattern is its CPU time (all threads of the process) divided by the
 least of the *other* makers' allocators; Keel's two rows are not compared with each other.
+
+With --random N, the patterns are N programs that a seed chooses (random.h): how an allocator does
+where nobody has tuned it.
 
 In a virtual machine, the first access to memory that the host has not yet provided can take 40
 times as long as later ones (2 MiB: 4 ms instead of 0.1), and the host may take free memory back
@@ -151,6 +154,7 @@ def main():
     )
     add_options(parser, rounds=3)
     parser.add_argument("--back", type=int, default=0, metavar="MIB", help="see above")
+    parser.add_argument("--random", type=int, default=0, metavar="N", help="see above")
     parser.add_argument("patterns", nargs="*", metavar="PATTERN", help="default: all")
     arguments = parser.parse_args()
     contestants = allocators(arguments.beside)
@@ -161,12 +165,14 @@ def main():
         unknown = set(arguments.patterns) - set(known)
         if unknown:
             sys.exit(f"no such pattern: {', '.join(sorted(unknown))}; known: {', '.join(known)}")
-        chosen = arguments.patterns or known
+        made_up = [f"random-{number + 1}" for number in range(arguments.random)]
+        chosen = arguments.patterns or made_up or known
         runs = measure(program, chosen, contestants, arguments.rounds, arguments.back)
     text = report(runs, contestants, arguments.rounds)
     print(text)
     if not arguments.no_archive:
-        keep_report("patterns", text, {"command": command_line(), "runs": runs})
+        name = "random-programs" if arguments.random > 0 else "patterns"
+        keep_report(name, text, {"command": command_line(), "runs": runs})
 
 
 if __name__ == "__main__":
