@@ -15,7 +15,7 @@
 // as all before it together, so two that are not filled at all end the units. Half-filled blocks
 // take units: they occupy up to twice the memory, and a fraction of the page faults.
 //
-// Bounds: an allocation without warm slices makes at most 4 * FILLING_PLACES system calls; others
+// Bounds: an allocation without warm slices makes at most 3 * FILLING_PLACES system calls; others
 // make none. A watched block may have ended meanwhile: its slices remain mapped, and
 // only residence is asked for.
 #ifndef KEEL_ALLOCATOR_SLICES_FILLING_H
@@ -26,7 +26,7 @@
 
 #define FILLING_PLACES 4u
 #define FILLING_JUDGED 2u // blocks, before any one may be taken from a unit
-#define FILLING_PART 96u  // in 256ths
+#define FILLING_PART 128u // in 256ths
 #define FILLING_PART_SURE 224u
 #define FILLING_LOOKS 4u
 #define FILLING_PROBE_DRAWS 4u
