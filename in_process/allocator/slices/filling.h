@@ -12,7 +12,7 @@
 //      at least FILLING_PART_SURE, instead of every FILLING_PROBE_DRAWS_MAX-th
 //
 // A block is judged when it is wholly filled, or after FILLING_LOOKS looks. Each one counts as much
-// as all before it together, so two that are not filled at all end the units. Half-filled blocks
+// as all before it together, so one that is not filled at all ends the units. Half-filled blocks
 // take units: they occupy up to twice the memory, and a fraction of the page faults.
 //
 // Bounds: an allocation without warm slices makes at most 3 * FILLING_PLACES system calls; others
@@ -26,7 +26,7 @@
 
 #define FILLING_PLACES 4u
 #define FILLING_JUDGED 2u // blocks, before any one may be taken from a unit
-#define FILLING_PART 128u // in 256ths
+#define FILLING_PART 144u // in 256ths
 #define FILLING_PART_SURE 224u
 #define FILLING_LOOKS 4u
 #define FILLING_PROBE_DRAWS 4u
