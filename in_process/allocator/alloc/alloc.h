@@ -203,9 +203,15 @@ KEEL_INLINE void* alloc_aligned_from_bin(size_t size, size_t alignment) {
     return block != NULL ? block : alloc_from_current(heap, size_class);
 }
 
-// Like alloc_from_bin. All usable bytes are zero.
+// The same, for callers that have not tried alloc_hit. (In the plain flavour it would do the same.)
+KEEL_INLINE void* alloc_hit_or_from_bin(size_t size) {
+    void* block = KEEL_SECURE ? alloc_hit_in(size, partition_now()) : NULL;
+    return KEEL_LIKELY(block != NULL) ? block : alloc_from_bin(size);
+}
+
+// The same. All usable bytes are zero.
 KEEL_INLINE void* alloc_from_bin_zeroed(size_t size) {
-    struct block* block = alloc_from_bin(size);
+    struct block* block = alloc_hit_or_from_bin(size);
     return KEEL_LIKELY(block != NULL) ? bin_zeroed(thread_heap, request_class(size), block) : NULL;
 }
 

@@ -140,7 +140,7 @@ static size_t size_with_room(size_t usable, unsigned times) {
 }
 
 static void* copy_to(void* address, size_t usable, size_t size, size_t wanted) {
-    void* copy = alloc_from_bin(wanted);
+    void* copy = alloc_hit_or_from_bin(wanted);
     // A block that was a mapping and shrinks takes any place: it rarely grows again.
     bool shrinks = size < usable && usable >= LARGE_MOVABLE_BYTES;
     // On huge pages a block that doubles has no room behind it, but it takes few page faults.

@@ -25,6 +25,7 @@ enum phase {
     TURN_PAGES,
     RESIZE_LARGE,
     TURNS,
+    REALLOC_COPY,
     PHASE_COUNT
 };
 
@@ -38,12 +39,13 @@ static const struct {
     [MALLOC_HIT] = {"malloc(64), block ready", 16, 27},
     [FREE_HIT] = {"free, own page", 18, 37},
     [MALLOC_MEDIUM_HIT] = {"malloc(4000), block ready", 30, 0},
-    [CALLOC_HIT] = {"calloc(1, 64), block ready", 40, 0},
+    [CALLOC_HIT] = {"calloc(1, 64), block ready", 40, 60},
     [MALLOC_LARGE] = {"malloc(100000)", 600, 0},
     [FREE_LARGE] = {"free of 100000 bytes", 400, 0},
     [TURN_PAGES] = {"malloc and free of 4096, 64 times", 64 * 110, 0},
     [RESIZE_LARGE] = {"realloc of 100000 within its slice", 125, 0},
     [TURNS] = {"malloc and free of 64, 512 times", TURN_COUNT * 40, TURN_COUNT * 84},
+    [REALLOC_COPY] = {"realloc of 64 to 200", 0, 256},
 };
 
 static volatile unsigned long phase; // read by the parent, at the same address
@@ -58,12 +60,18 @@ static void turns(void) {
 
 // The secure flavour chooses the order of blocks.
 static void secure_work(void) {
+    free(malloc(200));
     void* a = malloc(64);
     phase = MALLOC_HIT;
     void* b = malloc(64);
     phase = FREE_HIT;
     free(b);
+    phase = CALLOC_HIT;
+    void* c = calloc(1, 64);
+    phase = REALLOC_COPY;
+    c = realloc(c, 200);
     phase = PHASE_NONE;
+    free(c);
     turns();
     free(a);
 }
