@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <keel/keel.h>
 #include <keel/runtime.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,6 +129,36 @@ TEST(small_blocks_return_in_the_order_of_their_frees) {
         returned++;
     }
     CHECK_WITH(returned > COUNT / 3, "%d blocks were freed before", returned);
+}
+
+static void* free_all(void* blocks) {
+    for (void** block = blocks; *block != NULL; block++) kl_free(*block);
+    return NULL;
+}
+
+// What another thread has freed is taken back as soon as the bin is empty, before new blocks are
+// carved. In some rounds no maintenance is due, which would take it back, too.
+static void* reuse(void* argument) {
+    enum { COUNT = 400, SOON = 64, BIN = 16 }; // a page has at least 682 of these blocks
+    static void* blocks[COUNT + 1];
+    for (size_t bytes = 40; bytes <= 88; bytes += 16) {
+        int reused = 0;
+        for (int i = 0; i < COUNT; i++) CHECK((blocks[i] = kl_malloc(bytes)) != NULL);
+        pthread_t thread;
+        CHECK(pthread_create(&thread, NULL, free_all, blocks) == 0);
+        CHECK(pthread_join(thread, NULL) == 0);
+        for (int i = 0; i < SOON; i++) {
+            const void* block = kl_malloc(bytes);
+            for (int j = 0; j < COUNT; j++) reused += block == blocks[j];
+        }
+        CHECK_WITH(reused >= SOON - BIN, "%d blocks of %zu bytes", reused, bytes);
+    }
+    return argument;
+}
+TEST(blocks_of_other_threads_come_before_new_ones) {
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, reuse, NULL) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
 }
 
 // 64 slices have 64,897 places for free blocks, but room for 262,144 blocks of 16 bytes. The other

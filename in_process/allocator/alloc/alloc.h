@@ -149,10 +149,14 @@ KEEL_INLINE struct block* alloc_from_queue(struct heap* heap, unsigned size_clas
     return block;
 }
 
+// Secure flavour, the same: carves blocks if this takes no page fault and no other thread has freed
+// blocks, which would be taken first. Else returns NULL.
+KEEL_NOINLINE struct block* alloc_carved(struct heap* heap, unsigned size_class, struct page* page);
+
 // The most frequent refill. Takes the free list of the current page, and returns its first block.
 // In these cases it returns NULL, and the slow path does the refill:
 //
-//   - The list is empty.
+//   - The list is empty. (In the secure flavour alloc_carved may then carve blocks.)
 //   - The list has fewer than REFILL_SHORT blocks, and the page can carve more without a page
 //     fault.
 //   - Maintenance is due.
@@ -163,7 +167,7 @@ KEEL_INLINE struct block* alloc_from_current(struct heap* heap, unsigned size_cl
     const struct page_use* use = page_use(page);
     if (KEEL_SECURE && KEEL_LIKELY(page_can_give_most(page)))
         return alloc_from_queue(heap, size_class, page);
-    if (!page_can_give(page)) return NULL;
+    if (!page_can_give(page)) return KEEL_SECURE ? alloc_carved(heap, size_class, page) : NULL;
     uint32_t before = use->used;
     uint32_t length = use->carved - before;
     if (length < REFILL_SHORT && use->carved < page->capacity && !page_begins_system_page(page))

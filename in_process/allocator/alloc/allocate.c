@@ -61,6 +61,22 @@ static struct block* page_take_some(struct heap* heap, unsigned size_class, stru
     return carved;
 }
 
+struct block* alloc_carved(struct heap* heap, unsigned size_class, struct page* page) {
+    const struct page_use* use = page_use(page);
+    const uint32_t before = use->used;
+    bool cold = (use->fresh & PAGE_COLD) != 0 && page_begins_system_page(page);
+    if (!KEEL_SECURE || use->carved == page->capacity || cold ||
+        !remote_queue_is_empty(&heap->remote_queue))
+        return NULL;
+    heap->bin_zero[size_class] = (use->fresh & PAGE_ZERO) != 0;
+    bin_set_count(heap, size_class, page_carve_into(page, bin_end(heap, size_class), BIN_BLOCKS));
+    atomic_bump(&heap->counts[HEAP_REFILLS], 1);
+    atomic_bump(&heap->counts[HEAP_CARVES], 1);
+    atomic_bump(&heap->given[size_class], use->used - before);
+    refill_weigh(heap, page, use->used - before);
+    return bin_pop(heap, size_class);
+}
+
 // Takes blocks of the page for the empty bin, and counts them as given.
 static struct block* page_give(struct heap* heap, unsigned size_class, struct page* page) {
     const struct page_use* use = page_use(page);

@@ -162,25 +162,28 @@ static KEEL_COLD void page_verify_zero(const struct page* page) {
     }
 }
 
+// Ends the process, or the link leads to another block of the page.
+static KEEL_NOINLINE void block_verify_link(const struct page* page, const struct block* block) {
+    if (!state_is_free(*block_state(block, page->block_bytes), block_mask(block)))
+        block_fault_at_malloc(block, page->block_bytes);
+    uintptr_t next = (uintptr_t)block_next(block);
+    if (next - (uintptr_t)page->start > page_last(page)) block_fault_in_bin(block);
+}
+
 // All blocks are in the queue. In the order of their addresses, because the processor prefetches
-// this order. A link is NULL, or leads to another block of the page.
+// this order. A link is NULL, or leads to another block of the page. One test for both words.
 static void page_erase_queue(struct page* page) {
-    const uint32_t block_bytes = page->block_bytes;
+    const size_t block_bytes = page->block_bytes;
     const char* start = page->start;
-    const size_t last = page_last(page);
     const uintptr_t key = block_guard.key; // else it is read again after each write
     if (KEEL_UNLIKELY(block_guard.zero != 0)) page_verify_zero(page);
     for (char* at = carve_first(page); at != start;) {
         at -= block_bytes;
         struct block* block = (struct block*)(void*)at;
         uintptr_t mask = key ^ (uintptr_t)at;
-        uint64_t* state = block_state(block, block_bytes);
-        if (KEEL_UNLIKELY(state_differs(*state, mask) != 0))
-            block_fault_at_malloc(block, block_bytes);
-        if (KEEL_UNLIKELY((uintptr_t)block->next != mask)) {
-            uintptr_t next = (uintptr_t)block_next(block);
-            if (next - (uintptr_t)start > last) block_fault_in_bin(block);
-        }
+        uint64_t* state = (uint64_t*)(void*)(at + block_bytes - BLOCK_STATE_BYTES);
+        if (KEEL_UNLIKELY((state_differs(*state, mask) | ((uintptr_t)block->next ^ mask)) != 0))
+            block_verify_link(page, block);
         block->next = NULL;
         *state = 0;
     }
@@ -253,6 +256,8 @@ static struct block* carve_list(char* first, uint32_t step, unsigned count) {
 static unsigned carve_count(const struct page* page, const char* first, unsigned limit) {
     unsigned left = (unsigned)(page->capacity - page_use(page)->carved);
     size_t to_boundary = SYSTEM_PAGE - ((uintptr_t)first & (SYSTEM_PAGE - 1));
+    if (KEEL_SECURE && left >= limit && to_boundary > (size_t)(limit - 1) * page->block_bytes)
+        return limit; // the usual case of small blocks, without a division
     unsigned count = (unsigned)((to_boundary + page->block_bytes - 1) / page->block_bytes);
     if (count < CARVE_WARM_MIN && (page_use(page)->fresh & PAGE_WARM) != 0) count = CARVE_WARM_MIN;
     if (count > left) count = left;
@@ -288,9 +293,14 @@ static KEEL_COLD void verify_zero(struct block* const* blocks, unsigned count, u
     }
 }
 
+KEEL_INLINE void carve_at(char* at, uint32_t block_bytes, uintptr_t key, struct block** place) {
+    *place = (struct block*)(void*)at;
+    block_carve(*place, block_bytes, key);
+}
+
 unsigned page_carve_into(struct page* page, struct block** end, unsigned limit) {
     uint8_t buffer[BIN_BLOCKS + 1];
-    uint32_t block_bytes = page->block_bytes;
+    const uint32_t block_bytes = page->block_bytes;
     char* first = carve_first(page);
     unsigned count = carve_count(page, first, limit);
     if (count == 0) return 0;
@@ -298,11 +308,13 @@ unsigned page_carve_into(struct page* page, struct block** end, unsigned limit) 
     struct block** blocks = end - count;
     const uint8_t* order = random_order(count, buffer);
     const uintptr_t key = block_guard.key; // else it is read again after each write
-    char* at = first;
-    for (unsigned i = 0; i < count; i++, at += block_bytes) {
-        struct block* block = (struct block*)(void*)at;
-        blocks[order[i]] = block;
-        block_carve(block, block_bytes, key);
+    if (KEEL_SECURE && KEEL_LIKELY(count == BIN_BLOCKS)) {
+#pragma GCC unroll 16
+        for (unsigned i = 0; i < BIN_BLOCKS; i++, first += block_bytes)
+            carve_at(first, block_bytes, key, &blocks[order[i]]);
+    } else {
+        for (unsigned i = 0; i < count; i++, first += block_bytes)
+            carve_at(first, block_bytes, key, &blocks[order[i]]);
     }
     if (KEEL_UNLIKELY(block_guard.zero != 0)) zero_blocks(blocks, count, block_bytes);
     return count;

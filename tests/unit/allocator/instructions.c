@@ -26,10 +26,12 @@ enum phase {
     RESIZE_LARGE,
     TURNS,
     REALLOC_COPY,
+    CARVES,
+    PAGES_END,
     PHASE_COUNT
 };
 
-enum { TURN_COUNT = 512 };
+enum { TURN_COUNT = 512, CARVE_COUNT = 1500 }; // blocks of 48 bytes: 1,365 in a page
 
 static const struct {
     const char* name;
@@ -46,6 +48,8 @@ static const struct {
     [RESIZE_LARGE] = {"realloc of 100000 within its slice", 125, 0},
     [TURNS] = {"malloc and free of 64, 512 times", TURN_COUNT * 40, TURN_COUNT * 84},
     [REALLOC_COPY] = {"realloc of 64 to 200", 0, 256},
+    [CARVES] = {"malloc(40), 1,500 new blocks", 0, CARVE_COUNT * 64},
+    [PAGES_END] = {"free of them, in their order", 0, CARVE_COUNT * 52},
 };
 
 static volatile unsigned long phase; // read by the parent, at the same address
@@ -55,6 +59,16 @@ static void turns(void) {
     for (int i = 0; i < 2 * TURN_COUNT; i++) free(malloc(64));
     phase = TURNS;
     for (int i = 0; i < TURN_COUNT; i++) free(malloc(64));
+    phase = PHASE_NONE;
+}
+
+// Whole pages of new blocks, which end when they are freed.
+static void secure_pages(void) {
+    static void* blocks[CARVE_COUNT];
+    phase = CARVES;
+    for (int i = 0; i < CARVE_COUNT; i++) blocks[i] = malloc(40);
+    phase = PAGES_END;
+    for (int i = 0; i < CARVE_COUNT; i++) free(blocks[i]);
     phase = PHASE_NONE;
 }
 
@@ -73,6 +87,7 @@ static void secure_work(void) {
     phase = PHASE_NONE;
     free(c);
     turns();
+    secure_pages();
     free(a);
 }
 
