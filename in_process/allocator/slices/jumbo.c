@@ -47,11 +47,12 @@ static struct mapping map_described(size_t bytes, size_t alignment, enum fresh_m
     return (struct mapping){NULL, 0};
 }
 
-// True: a new mapping is better than a cached one, because that would have to grow, by small pages.
+// True: a new mapping is better than a cached one, because that would have to grow by more than a
+// quarter of the block, in part by small pages.
 // But memory that stays in the cache is not used: so it is used if it is more than an eighth of
 // what is live and 8 MiB.
 static bool is_better_fresh(size_t bytes) {
-    if (!fresh_is_expected(bytes) || mapping_cache_has(bytes, SIZE_MAX)) return false;
+    if (!fresh_is_expected(bytes) || mapping_cache_has(bytes - bytes / 4, SIZE_MAX)) return false;
     return bytes < FRESH_PROVEN_BYTES ||
            mapping_cache_bytes() <= jumbo_live_bytes() / 8 + UNUSED_BYTES_MAX;
 }

@@ -173,6 +173,17 @@ static void test_small_mapping_stays(void) {
     mapping_cache_clear();
 }
 
+// One of three quarters of the size grows.
+static void test_nearly_large_mapping_grows(void) {
+    learn_filling();
+    kl_free(filled(8 * MIB));
+    CHECK(mapping_cache_bytes() == 8 * MIB);
+    char* block = filled(10 * MIB);
+    CHECK(mapping_cache_bytes() == 0);
+    kl_free(block);
+    mapping_cache_clear();
+}
+
 // But unused memory above an eighth of what is live and 8 MiB is used.
 static void test_large_mapping_grows(void) {
     learn_filling();
@@ -295,6 +306,7 @@ int main(void) {
     test_doubling_takes_huge_pages();
     test_mapping_grows_by_huge_pages();
     test_small_mapping_stays();
+    test_nearly_large_mapping_grows();
     test_large_mapping_grows();
     test_cached_before_warm_slices();
     check_work_bounds();
