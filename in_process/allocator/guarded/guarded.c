@@ -165,11 +165,10 @@ static struct guarded* take_entry(void) {
     struct guarded* block = list_first(&pool.closed_mappings);
     if (block != NULL) pool.closed_bytes -= block->area_bytes;
     os_lock_release(&pool.lock);
-    if (block != NULL) {
-        end_mapping(block);
-        atomic_set(&block->state, GUARDED_READY);
-    }
-    return block;
+    if (block == NULL) return NULL;
+    end_mapping(block);
+    uint32_t unused = GUARDED_UNUSED; // or another thread has taken it since
+    return atomic_try_state(&block->state, &unused, GUARDED_READY) ? block : NULL;
 }
 
 static struct guarded* take_mapping(size_t bytes, size_t alignment, bool realtime) {
