@@ -5,6 +5,7 @@
 #include "os/thread.h"
 #include <errno.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -13,8 +14,8 @@ size_t os_page_bytes(void) {
     static atomic_word cached; // every thread writes the same value
     uintptr_t known = atomic_get(&cached);
     if (known == 0) {
-        long bytes = sysconf(_SC_PAGESIZE);
-        known = bytes > 0 ? (uintptr_t)bytes : 4096;
+        known = getauxval(AT_PAGESZ); // sysconf would touch more of the C library
+        if (known == 0) known = 4096;
         atomic_set(&cached, known);
     }
     return known;
