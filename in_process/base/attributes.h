@@ -33,6 +33,11 @@
 // For a variable that a fast path reads: the compiler reads it at its place, not through a table.
 #define KEEL_HIDDEN __attribute__((visibility("hidden")))
 
+// For a variable of several kilobytes that is zero at first: behind the small ones, so that these
+// share few system pages. LARGER: behind those as well, because a process touches little of it.
+#define KEEL_LARGE __attribute__((section(".bss.large")))
+#define KEEL_LARGER __attribute__((section(".bss.larger")))
+
 // Thread-local variables at a fixed offset from the thread pointer: no call to __tls_get_addr, no
 // lazy allocation inside malloc. Works with LD_PRELOAD and static linking, and with dlopen while
 // libc has enough spare bytes of static TLS. libkeel_api.so is made for dlopen and does not define

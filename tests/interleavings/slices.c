@@ -107,9 +107,9 @@ static void prepare_stale(void) { // nothing is free, but the sets are stale
 
 // A search finds a superblock of a set only if the set's summary includes it.
 static bool summaries_hold(void) {
-    for (unsigned i = 0; i < RUN_BUCKETS + 1; i++) {
-        struct index_set* set = &window->sets[i];
-        for (unsigned word = 0; word < INDEX_SET_WORDS; word++) {
+    for (unsigned i = 0; i < WINDOW_SETS; i++) {
+        struct index_set* set = window_set(window, i);
+        for (unsigned word = 0; word < WINDOW_SUPERBLOCKS / 64; word++) {
             if (atomic_get(&set->words[word]) != 0 && (atomic_get(&set->summary) >> word & 1) == 0)
                 return false;
         }

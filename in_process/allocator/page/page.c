@@ -104,8 +104,8 @@ struct page* page_begin_fitted(char* start, unsigned slices, unsigned size_class
                                unsigned fresh, unsigned resident, uint32_t block_bytes) {
     struct page* page = page_of(start);
     block_guard_prepare();
+    page->block_bytes = block_bytes; // before any read: see windows_prepare
     KEEL_REQUIRE(atomic_get(&page->owner) == 0, start);
-    page->block_bytes = block_bytes;
     page->capacity = (uint16_t)(slices * SLICE_BYTES / page->block_bytes);
     page->size_class = (uint16_t)size_class;
     page->distance = 0;

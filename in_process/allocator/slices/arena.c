@@ -8,7 +8,7 @@
 #define NOWHERE SIZE_MAX
 #define ADDRESSES_END ((uintptr_t)WINDOW_COUNT * WINDOW_BYTES)
 
-static struct arena arenas[ARENAS_MAX];
+static KEEL_LARGER struct arena arenas[ARENAS_MAX];
 static struct os_lock table_lock; // which entries hold an arena; before an arena's lock
 atomic_state arenas_in_use;
 

@@ -124,7 +124,7 @@ static uint64_t superblock_take_closed(struct window* window, unsigned index, bo
 static struct free_run window_take_closed(struct window* window, bool* refused) {
     unsigned index = HUGE_ZONE_FIRST;
     for (unsigned probe = 0; probe < RUN_PROBES && !*refused; probe++, index++) {
-        index = index_set_next(&window->sets[SET_CLOSED], index);
+        index = index_set_next(window_set(window, SET_CLOSED), index);
         if (index >= WINDOW_SUPERBLOCKS) break;
         uint64_t mask = superblock_take_closed(window, index, refused);
         if (mask != 0)

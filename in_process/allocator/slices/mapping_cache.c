@@ -10,7 +10,7 @@
 
 // `bytes` and `put_ms` are hints until the start has been taken: the true size is in the metadata
 // of the mapping's first slice, which belongs to the thread that took it.
-static struct {
+static KEEL_LARGER struct {
     atomic_word start; // 0: free
     atomic_word bytes;
     atomic_bits put_ms;

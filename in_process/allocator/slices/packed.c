@@ -313,7 +313,7 @@ static struct run superblock_take_room(struct window* window, unsigned index,
 static struct run window_take_room(struct window* window, struct room_search* search) {
     unsigned index = 0;
     for (; search->superblocks > 0; search->superblocks--, index++) {
-        index = index_set_next(&window->sets[SET_ROOM], index);
+        index = index_set_next(window_set(window, SET_ROOM), index);
         if (index >= WINDOW_SUPERBLOCKS) break;
         // Room before a block first: it is in a gap, while that behind one may be in open space.
         struct run run = superblock_take_room(window, index, search, false);
@@ -397,6 +397,6 @@ bool packed_check(struct window* window, size_t slice) {
     if (share.start != 0 && share.end > share.start) return false;
     if (share.start != 0 && share.end != 0) return true;
     if ((atomic_get(rooms_of(window, superblock, share.end != 0)) & bit) == 0) return false;
-    return (atomic_get(&window->sets[SET_ROOM].words[superblock / 64]) >> (superblock % 64) & 1) !=
-           0;
+    return (atomic_get(&window_set(window, SET_ROOM)->words[superblock / 64]) >> (superblock % 64) &
+            1) != 0;
 }

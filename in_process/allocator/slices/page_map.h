@@ -44,33 +44,33 @@ KEEL_INLINE struct page_remote* page_remote(const struct page* page) {
 }
 
 struct page_map {
-    struct page dummy[WINDOW_SLICES]; // without the other two arrays
     atomic_word offset[WINDOW_COUNT];
+    struct page dummy[WINDOW_SLICES]; // without the other two arrays
 };
-extern struct page_map page_map;
+extern KEEL_HIDDEN struct page_map page_map;
+
+// The metadata at a distance from `dummy`. Both tables are reached from one register.
+KEEL_INLINE struct page* page_map_reach(size_t slice, size_t window) {
+    const char* base = (const char*)page_map.dummy;
+    KEEL_OPAQUE(base);
+    const uintptr_t* offsets = (const uintptr_t*)(base - sizeof page_map.offset);
+    return (struct page*)(base + (slice * sizeof(struct page) + offsets[window]));
+}
 
 // Wait-free, any thread, any address of 48 bits. The entry is read plainly, which lets the compiler
 // use it as an operand. It is written once, before any block in its window exists, so every thread
 // that holds a block has seen it.
 KEEL_INLINE struct page* page_of(const void* address) {
     uintptr_t a = (uintptr_t)address;
-    const char* base = (const char*)&page_map; // both tables are reached from this one register
-    KEEL_OPAQUE(base);
-    const uintptr_t* offsets = (const uintptr_t*)(base + offsetof(struct page_map, offset));
-    size_t slice = (uint32_t)a >> SLICE_SHIFT;
-    return (struct page*)(base + (slice * sizeof(struct page) + offsets[a >> WINDOW_SHIFT]));
+    return page_map_reach((uint32_t)a >> SLICE_SHIFT, a >> WINDOW_SHIFT);
 }
 
 // The same for any 64-bit value, without regard to the bits that an address does not have. For the
 // secure flavour, whose free compares the whole address with that of the page.
 KEEL_INLINE struct page* page_of_low(const void* address) {
     uintptr_t a = (uintptr_t)address;
-    const char* base = (const char*)&page_map;
-    KEEL_OPAQUE(base);
-    const uintptr_t* offsets = (const uintptr_t*)(base + offsetof(struct page_map, offset));
-    size_t slice = (uint32_t)a >> SLICE_SHIFT;
     size_t window = (uint32_t)(a >> WINDOW_SHIFT) % WINDOW_COUNT;
-    return (struct page*)(base + (slice * sizeof(struct page) + offsets[window]));
+    return page_map_reach((uint32_t)a >> SLICE_SHIFT, window);
 }
 
 // The same for any 64-bit value. For a value that cannot be an address it returns metadata without

@@ -90,8 +90,8 @@ static void superblock_correct_bucket(struct window* window, unsigned index, uns
 static unsigned dirty_next(struct window* window, unsigned bucket, unsigned index) {
     uint64_t mask = ~UINT64_C(0) << (index % 64);
     for (unsigned word = index / 64; word < WINDOW_SUPERBLOCKS / 64; word++) {
-        uint64_t found = atomic_get(&window->sets[SET_DIRTY].words[word]) &
-                         atomic_get(&window->sets[SET_RUNS + bucket].words[word]) & mask;
+        uint64_t found = atomic_get(&window_set(window, SET_DIRTY)->words[word]) &
+                         atomic_get(&window_set(window, SET_RUNS + bucket)->words[word]) & mask;
         if (found != 0) return word * 64 + bit_lowest(found);
         mask = ~UINT64_C(0);
     }
@@ -120,7 +120,7 @@ static struct run bucket_take(struct window* window, unsigned bucket,
                               enum run_preference preference, struct search* search) {
     unsigned index = 0;
     for (unsigned probe = 0; search->tries > 0; probe++) {
-        index = index_set_next(&window->sets[SET_RUNS + bucket], index);
+        index = index_set_next(window_set(window, SET_RUNS + bucket), index);
         if (index >= WINDOW_SUPERBLOCKS) return run_none;
         if (probe == RUN_PROBES) break;
         struct run run = superblock_take(window, index, preference, search);
@@ -181,7 +181,7 @@ static struct run narrow_allocate_anywhere(struct search* search) {
     struct window* window;
     for (; (window = window_next(partition_now(), SET_RUNS, &number)) != NULL; number++) {
         for (unsigned index = 0;; index++) {
-            index = index_set_next(&window->sets[SET_RUNS], index);
+            index = index_set_next(window_set(window, SET_RUNS), index);
             if (index >= WINDOW_SUPERBLOCKS) break;
             search->tries = RUN_TRIES;
             struct run run = superblock_take(window, index, RUN_ANY, search);
@@ -207,7 +207,7 @@ static bool wide_place(struct window* window, unsigned count, unsigned* place) {
     unsigned looks = 0;
     unsigned most = 0;
     for (unsigned word = 0; word < WINDOW_SUPERBLOCKS / 64; word++) {
-        uint64_t whole = atomic_get(&window->sets[SET_RUNS + RUN_BUCKETS - 1].words[word]);
+        uint64_t whole = atomic_get(&window_set(window, SET_RUNS + RUN_BUCKETS - 1)->words[word]);
         uint64_t starts = bit_runs(whole, count);
         for (; starts != 0 && looks < WIDE_LOOKS; starts &= starts - 1) {
             unsigned first = word * 64 + bit_lowest(starts);
@@ -308,9 +308,9 @@ struct run run_allocate(unsigned slices) {
 static bool wide_warm_place(struct window* window, unsigned count, unsigned* place) {
     unsigned looks = 0;
     for (unsigned word = 0; word < WINDOW_SUPERBLOCKS / 64; word++) {
-        uint64_t dirty = atomic_get(&window->sets[SET_DIRTY].words[word]);
+        uint64_t dirty = atomic_get(&window_set(window, SET_DIRTY)->words[word]);
         if (dirty == 0) continue;
-        uint64_t whole = atomic_get(&window->sets[SET_RUNS + RUN_BUCKETS - 1].words[word]);
+        uint64_t whole = atomic_get(&window_set(window, SET_RUNS + RUN_BUCKETS - 1)->words[word]);
         uint64_t starts = bit_runs(whole & dirty, count);
         for (; starts != 0 && looks < WIDE_LOOKS; starts &= starts - 1, looks++) {
             *place = word * 64 + bit_lowest(starts);

@@ -7,7 +7,7 @@
 // True if the window is found through each of its sets that has members.
 static bool sets_listed(struct window* window, size_t number) {
     for (unsigned set = 0; set < WINDOW_SETS; set++) {
-        if (atomic_get(&window->sets[set].summary) == 0) continue;
+        if (atomic_get(&window_set(window, set)->summary) == 0) continue;
         struct index_set* with = window_with(window, set);
         if ((atomic_get(&with->words[number / 64]) >> (number % 64) & 1) == 0) return false;
         if ((atomic_get(&with->summary) >> (number / 64) & 1) == 0) return false;
@@ -36,11 +36,11 @@ bool run_check(void) {
             unsigned word = index / 64;
             uint64_t bit = UINT64_C(1) << (index % 64);
             for (unsigned bucket = 0; free != 0 && bucket <= bit_longest_log2(free); bucket++) {
-                if ((atomic_get(&window->sets[SET_RUNS + bucket].words[word]) & bit) == 0)
+                if ((atomic_get(&window_set(window, SET_RUNS + bucket)->words[word]) & bit) == 0)
                     return false;
             }
             if ((free & touched) != 0 &&
-                (atomic_get(&window->sets[SET_DIRTY].words[word]) & bit) == 0)
+                (atomic_get(&window_set(window, SET_DIRTY)->words[word]) & bit) == 0)
                 return false;
         }
     }

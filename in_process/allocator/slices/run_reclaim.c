@@ -39,7 +39,7 @@ static struct free_run free_run_of(struct window* window, unsigned index, uint64
 static struct free_run dirty_take_below(struct window* window, unsigned end, unsigned slices_max,
                                         bool whole) {
     for (unsigned probe = 0; probe < RUN_PROBES && end > 0; probe++) {
-        unsigned index = index_set_last(&window->sets[SET_DIRTY], end);
+        unsigned index = index_set_last(window_set(window, SET_DIRTY), end);
         if (index >= WINDOW_SUPERBLOCKS) break;
         struct superblock* superblock = &window->superblocks[index];
         uint64_t mask = whole && superblock_in_huge_zone(window, index)
@@ -85,7 +85,7 @@ struct free_run run_take_cold(unsigned slices_max) {
     unsigned number = 0;
     for (struct window* window; (window = window_next(0, SET_RUNS, &number)) != NULL; number++) {
         for (unsigned index = 0;; index++) {
-            index = index_set_next(&window->sets[SET_RUNS], index);
+            index = index_set_next(window_set(window, SET_RUNS), index);
             if (index >= WINDOW_SUPERBLOCKS) break;
             uint64_t mask = superblock_take_free(&window->superblocks[index], slices_max, false);
             if (mask != 0) return free_run_of(window, index, mask);

@@ -4,11 +4,12 @@
 #include "os/memory.h"
 #include "os/process.h"
 
-struct page_map page_map;
-struct windows windows;
+KEEL_LARGER struct page_map page_map;
+KEEL_LARGE struct windows windows;
 KEEL_TLS unsigned thread_partition;
 
 #define METADATA_BYTES (WINDOW_HEADER_BYTES + PAGE_PARTS * PAGE_PART_DISTANCE)
+#define PART_PAGES_BYTES (WINDOW_PART_BYTES / SLICE_BYTES * sizeof(struct page))
 #define PART_AREAS_BYTES (WINDOW_PART_BYTES / SUPERBLOCK_BYTES * QUEUE_AREA_BYTES)
 
 static atomic_word* offset_of(const void* address) {
@@ -25,6 +26,8 @@ struct window* window_find(const void* address) {
 }
 
 void windows_prepare(void) {
+    // A system page that is read first, by the first search, takes two page faults.
+    (void)atomic_or_ordered(&windows.with[0][SET_RUNS].summary, 0);
     uintptr_t start = round_up((uintptr_t)page_map.dummy, os_page_bytes());
     uintptr_t end = round_down((uintptr_t)page_map.dummy + sizeof page_map.dummy, os_page_bytes());
     os_forbid_writing((void*)start, end - start);
@@ -48,9 +51,9 @@ static bool part_add_rows(struct window* window, unsigned part) {
 static bool part_describe(struct window* window, unsigned part) {
     uintptr_t bit = (uintptr_t)1 << part;
     if ((atomic_get_acquire(&window->described) & bit) != 0) return true;
-    size_t bytes = WINDOW_PART_BYTES / SLICE_BYTES * sizeof(struct page);
+    size_t bytes = PART_PAGES_BYTES;
     char* pages = (char*)window + WINDOW_HEADER_BYTES + part * bytes;
-    for (unsigned i = 0; i < PAGE_PARTS; i++) {
+    for (unsigned i = part == 0 ? 1 : 0; i < PAGE_PARTS; i++) { // window_make has done the first
         if (!os_allow_writing(pages + i * PAGE_PART_DISTANCE, bytes)) return false;
     }
     if (KEEL_SECURE && !part_add_rows(window, part)) return false;
@@ -79,7 +82,7 @@ static struct window* window_make(const void* address) {
     if (metadata == NULL) return NULL;
     os_forbid_huge_pages(metadata, METADATA_BYTES);
     struct window* window = (struct window*)metadata;
-    if (!os_allow_writing(metadata, WINDOW_HEADER_BYTES)) {
+    if (!os_allow_writing(metadata, WINDOW_HEADER_BYTES + PART_PAGES_BYTES)) {
         metadata_unmap(metadata);
         return NULL;
     }
@@ -129,10 +132,10 @@ static bool window_claim(struct window* window, unsigned partition) {
 // fills it. False: the list is full.
 static bool window_list(struct window* window) {
     uintptr_t first = atomic_get(&window->number); // 0 until it is listed
-    if (atomic_get_acquire(&windows.entry[first]) != (uintptr_t)window) first = 0;
+    if (first != 0 && atomic_get_acquire(&windows.entry[first]) != (uintptr_t)window) first = 0;
     for (uintptr_t i = first; i < WINDOWS_MAX; i++) {
-        uintptr_t entry = atomic_get_acquire(&windows.entry[i]);
-        if (entry == 0 && atomic_try_word(&windows.entry[i], &entry, (uintptr_t)window))
+        uintptr_t entry = 0;
+        if (atomic_try_word(&windows.entry[i], &entry, (uintptr_t)window))
             entry = (uintptr_t)window;
         if (entry != (uintptr_t)window) continue;
         atomic_set(&window->number, i);
@@ -147,7 +150,7 @@ static bool window_list(struct window* window) {
 // --- Sets ----------------------------------------------------------------------------------------
 
 void window_set_add_range(struct window* window, unsigned set, unsigned index, unsigned count) {
-    index_set_add_range(&window->sets[set], index, count);
+    index_set_add_range(window_set(window, set), index, count);
     (void)index_set_add(window_with(window, set), (unsigned)atomic_get(&window->number));
 }
 
@@ -156,7 +159,8 @@ void window_forget(struct window* window, unsigned set) {
     struct index_set* with = window_with(window, set);
     unsigned number = (unsigned)atomic_get(&window->number);
     (void)index_set_remove(with, number);
-    if (atomic_get_ordered(&window->sets[set].summary) != 0) (void)index_set_add(with, number);
+    if (atomic_get_ordered(&window_set(window, set)->summary) != 0)
+        (void)index_set_add(with, number);
 }
 
 // --- Pieces --------------------------------------------------------------------------------------
@@ -308,11 +312,17 @@ static uintptr_t system_place(void) {
     return place == NULL ? 0 : round_up((uintptr_t)place, WINDOW_BYTES);
 }
 
+// As window_find. Writes, as windows_prepare does.
+static bool window_exists(const void* address) {
+    uintptr_t none = 0;
+    return !atomic_try_word(offset_of(address), &none, 0);
+}
+
 // Maps the first superblock of the window at `place` and makes the window the one to take pieces
 // from, unless another thread has done so since `exhausted` was read.
 static enum piece window_choose_at(uintptr_t place, uintptr_t exhausted) {
     char* start = (char*)place;
-    if (place == 0 || window_find(start) != NULL) return PIECE_TAKEN;
+    if (place == 0 || window_exists(start)) return PIECE_TAKEN;
     enum os_placing placing = os_map_at(start, SUPERBLOCK_BYTES);
     if (placing != OS_PLACED) return placing == OS_TAKEN ? PIECE_TAKEN : PIECE_REFUSED;
     os_forbid_huge_pages(start, SUPERBLOCK_BYTES);

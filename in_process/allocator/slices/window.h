@@ -51,21 +51,25 @@ _Static_assert(sizeof(struct superblock) == 32, "two to a cache line");
 
 // The sets of superblocks of a window.
 enum {
-    SET_RUNS = 0,            // + b < RUN_BUCKETS: that may have a free run of >= 2^b slices
-    SET_DIRTY = RUN_BUCKETS, // that may have slices free and touched
-    SET_CLOSED,              // of the huge zone, that may have a unit not open
-    SET_ROOM,                // that may have a slice with room for a packed block
+    SET_ROOM,                            // that may have a slice with room for a packed block
+    SET_DIRTY,                           // that may have slices free and touched
+    SET_RUNS,                            // + b < RUN_BUCKETS: that may have a free run of >= 2^b
+    SET_CLOSED = SET_RUNS + RUN_BUCKETS, // of the huge zone, that may have a unit not open
     WINDOW_SETS
 };
 
+// A set of superblocks: the first words of a struct index_set. The last one is always 0, so that a
+// search may begin behind the last superblock.
+#define SUPERBLOCK_SET_WORDS (2 + WINDOW_SUPERBLOCKS / 64)
+
 struct window {
-    struct superblock superblocks[WINDOW_SUPERBLOCKS];
-    struct index_set sets[WINDOW_SETS];
     char* base;            // 4 GiB-aligned
     atomic_word number;    // its place in the list of windows
     atomic_word chosen;    // 1: by Keel, so that it has a huge zone; only in partition 0
     atomic_word partition; // all of its slices are of this partition, plus 1; 0: not listed yet
     atomic_word described; // bit i: the metadata of part i can be written
+    KEEL_ALIGNED(KEEL_CACHE_LINE) atomic_bits sets[WINDOW_SETS][SUPERBLOCK_SET_WORDS];
+    KEEL_ALIGNED(KEEL_CACHE_LINE) struct superblock superblocks[WINDOW_SUPERBLOCKS];
     // Secure flavour: of each part, the rows for the queues of its pages (queue_rows.h).
     atomic_word queues[WINDOW_PARTS];
     // By superblock, a bit for each slice: the slice may have room behind a packed block's end, or
@@ -84,15 +88,16 @@ struct window {
 };
 #define WINDOW_HEADER_BYTES ((size_t)65536)
 _Static_assert(sizeof(struct window) <= WINDOW_HEADER_BYTES, "header fits");
-_Static_assert(offsetof(struct window, superblocks) == 0 &&
-                   offsetof(struct window, sets) % KEEL_CACHE_LINE == 0,
-               "no superblock shares a cache line with a set");
+
+KEEL_INLINE struct index_set* window_set(struct window* window, unsigned set) {
+    return (struct index_set*)(void*)window->sets[set];
+}
 
 struct windows {
-    atomic_word count;              // entries in use
-    atomic_word entry[WINDOWS_MAX]; // struct window*, each once; filled from the first on, then 0
     // [p][s]: windows of partition p whose sets[s] may have a member
     struct index_set with[PARTITION_COUNT][WINDOW_SETS];
+    atomic_word count;              // entries in use
+    atomic_word entry[WINDOWS_MAX]; // struct window*, each once; filled from the first on, then 0
 };
 _Static_assert(WINDOWS_MAX <= INDEX_SET_MAX, "a set of windows has room for all");
 extern struct windows windows;
@@ -114,11 +119,11 @@ KEEL_INLINE struct index_set* window_with(struct window* window, unsigned set) {
 // Adds a superblock to a set of the window, or removes it, and the window to the windows with
 // members.
 KEEL_INLINE void window_set_add(struct window* window, unsigned set, unsigned index) {
-    if (index_set_add(&window->sets[set], index))
+    if (index_set_add(window_set(window, set), index))
         (void)index_set_add(window_with(window, set), (unsigned)atomic_get(&window->number));
 }
 KEEL_INLINE void window_set_remove(struct window* window, unsigned set, unsigned index) {
-    if (index_set_remove(&window->sets[set], index))
+    if (index_set_remove(window_set(window, set), index))
         (void)index_set_add(window_with(window, set), (unsigned)atomic_get(&window->number));
 }
 void window_set_add_range(struct window* window, unsigned set, unsigned index, unsigned count);
@@ -134,7 +139,7 @@ static inline struct window* window_next(unsigned partition, unsigned set, unsig
         *number = index_set_next(&windows.with[partition][set], *number);
         if (*number >= WINDOWS_MAX) return NULL;
         struct window* window = window_at(*number);
-        if (KEEL_LIKELY(atomic_get_ordered(&window->sets[set].summary) != 0)) return window;
+        if (KEEL_LIKELY(atomic_get_ordered(&window_set(window, set)->summary) != 0)) return window;
         window_forget(window, set);
     }
 }
@@ -144,7 +149,7 @@ static inline struct window* window_next(unsigned partition, unsigned set, unsig
 void windows_prepare(void);
 
 // The window of `address`, made if there is none; the metadata of the part that contains the
-// address can be written. NULL: no memory for it. Lock-free. At most 4 system calls; in the secure
+// address can be written. NULL: no memory for it. Lock-free. At most 5 system calls; in the secure
 // flavour 5 more.
 struct window* window_for(const void* address);
 

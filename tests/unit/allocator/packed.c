@@ -114,8 +114,8 @@ static void test_full_superblocks_are_not_searched(void) {
         if (atomic_get(&window->superblocks[index].free) != 0) continue;
         full++;
         for (unsigned b = 0; b < RUN_BUCKETS; b++)
-            CHECK((atomic_get(&window->sets[SET_RUNS + b].words[index / 64]) >> index % 64 & 1) ==
-                  0);
+            CHECK((atomic_get(&window_set(window, SET_RUNS + b)->words[index / 64]) >> index % 64 &
+                   1) == 0);
     }
     CHECK(full >= BLOCKS * MIB / SUPERBLOCK_BYTES / 2);
     for (unsigned i = 0; i < BLOCKS; i++) end(&blocks[i]);
