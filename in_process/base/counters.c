@@ -1,14 +1,17 @@
 #include "base/counters.h"
 #include "base/panic.h"
 
-struct counters counters;
+KEEL_LARGE struct counters counters;
+struct counted_since counted_since;
 
 uint64_t event_total(enum event event) {
     uint64_t total = 0;
-    for (unsigned i = 0; i < FAULT_SHARDS && event == EVENT_INLINE_FAULTS; i++)
-        total += atomic_get(&counters.faults[i].count);
-    for (unsigned i = 0; i < EVENT_SHARDS; i++)
-        total += atomic_get(&counters.shards[i].events[event]);
+    for (unsigned i = 0; i < EVENT_SHARDS; i++) {
+        struct event_shard* shard = &counters.shards[i];
+        total += atomic_get(&shard->events[event]);
+        for (unsigned f = 0; f < FAULT_SHARDS && event == EVENT_INLINE_FAULTS; f++)
+            total += atomic_get(&shard->faults[f].count);
+    }
     return total;
 }
 

@@ -51,28 +51,33 @@ enum work {
     WORK_COUNT
 };
 
-// Threads count events in different shards, so that they do not wait for each other's cache lines.
-#define EVENT_SHARDS 16u // a power of two
-struct event_shard {
-    KEEL_ALIGNED(KEEL_CACHE_LINE) atomic_bits events[EVENT_COUNT];
-};
-
 // EVENT_INLINE_FAULTS is the event of a thread that refills from its own pages: it shares no line
 // with other threads. So it has more shards; the keeper sums the other events.
-#define FAULT_SHARDS 256u // a power of two
+#define FAULT_SHARDS 16u // of each event shard; a power of two
 struct fault_shard {
     KEEL_ALIGNED(KEEL_CACHE_LINE) atomic_bits count;
 };
 
-struct counters {
-    struct event_shard shards[EVENT_SHARDS];
+// Threads count events in different shards, so that they do not wait for each other's cache lines.
+// Those of one thread are close together.
+#define EVENT_SHARDS 16u // a power of two
+struct event_shard {
+    KEEL_ALIGNED(KEEL_CACHE_LINE) atomic_bits events[EVENT_COUNT];
     struct fault_shard faults[FAULT_SHARDS];
-    atomic_bits worst[WORK_COUNT];
-    uint64_t started_ms;     // the clock at process start; constant from then on
-    uint64_t started_cycles; // cycles_now at process start
 };
 
+struct counters {
+    struct event_shard shards[EVENT_SHARDS];
+    atomic_bits worst[WORK_COUNT];
+};
 extern struct counters counters;
+
+// The clock and cycles_now at process start. Constant from then on.
+struct counted_since {
+    uint64_t ms;
+    uint64_t cycles;
+};
+extern struct counted_since counted_since;
 
 const char* event_name(enum event event);
 const char* work_name(enum work work);
@@ -80,17 +85,21 @@ const char* work_name(enum work work);
 uint64_t work_bound(enum work work);
 
 // The shard of this thread, by the 8 MiB of address space in which its stack is.
-KEEL_INLINE unsigned event_shard(unsigned shards) {
-    uintptr_t stack = (uintptr_t)__builtin_frame_address(0);
-    return (unsigned)(stack >> 23) & (shards - 1);
+KEEL_INLINE struct event_shard* event_shard(unsigned* fault_shard) {
+    uintptr_t number = (uintptr_t)__builtin_frame_address(0) >> 23;
+    *fault_shard = (unsigned)(number / EVENT_SHARDS) % FAULT_SHARDS;
+    return &counters.shards[number % EVENT_SHARDS];
 }
 
 // Any event except EVENT_INLINE_FAULTS.
 KEEL_INLINE void count_event(enum event event, uint64_t by) {
-    (void)atomic_add(&counters.shards[event_shard(EVENT_SHARDS)].events[event], by);
+    unsigned fault_shard;
+    (void)atomic_add(&event_shard(&fault_shard)->events[event], by);
 }
 KEEL_INLINE void count_fault(void) {
-    (void)atomic_add(&counters.faults[event_shard(FAULT_SHARDS)].count, 1);
+    unsigned fault_shard;
+    struct event_shard* shard = event_shard(&fault_shard);
+    (void)atomic_add(&shard->faults[fault_shard].count, 1);
 }
 
 // The sum over all shards.

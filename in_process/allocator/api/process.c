@@ -103,11 +103,11 @@ void process_start(void) {
     report_set_output(message_report);
     warn_set_output(message_warning);
     options_parse(os_environment(), report_refused);
-    guarded_set_output(message_write);
     sample_start();
+    if (sample_is_on()) guarded_set_output(message_write);
     if (KEEL_DEBUG) debug_start(os_environment(), message_write);
-    counters.started_ms = os_clock_ms();
-    counters.started_cycles = cycles_now();
+    counted_since.ms = os_clock_ms();
+    counted_since.cycles = cycles_now();
     (void)os_thread_exit_register(on_thread_exit);
     os_fork_register(before_fork, after_fork, after_fork_in_child);
     if (heap_is_real(thread_heap)) os_thread_exit_arm(thread_heap);

@@ -59,8 +59,8 @@ static struct histogram histogram_of(enum slow_path path) {
 // clock since the start of the process. The longer the process has run, the more exact the result
 // is.
 static uint64_t cycles_a_ms(void) {
-    uint64_t ms = os_clock_ms() - counters.started_ms;
-    uint64_t cycles = cycles_now() - counters.started_cycles;
+    uint64_t ms = os_clock_ms() - counted_since.ms;
+    uint64_t cycles = cycles_now() - counted_since.cycles;
     return cycles / (ms > 0 ? ms : 1);
 }
 
@@ -189,7 +189,7 @@ void report_process(struct kl_process* process) {
     struct os_usage usage;
     os_usage(&usage);
     *process = (struct kl_process){
-        .elapsed_ms = os_clock_ms() - counters.started_ms,
+        .elapsed_ms = os_clock_ms() - counted_since.ms,
         .user_ms = usage.user_ms,
         .system_ms = usage.system_ms,
         .rss_bytes = usage.rss_bytes,

@@ -71,7 +71,7 @@ KEEL_INLINE void bin_drop(struct heap* heap, unsigned size_class, unsigned count
 
 // For a new heap of zeros, before its first use.
 KEEL_INLINE void heap_prepare_bins(struct heap* heap) {
-    if (KEEL_SECURE) heap->bin[0].first = BIN_NO_BLOCK;
+    heap->bin[0].first = KEEL_SECURE ? BIN_NO_BLOCK : NULL; // a write: see windows_prepare
 }
 
 // --- For the secure flavour; the bin is empty ---

@@ -105,25 +105,18 @@ struct heap {
     unsigned kept_next;            // entry of `kept` to fill or replace next
     uint32_t waiting_bytes;        // bytes of blocks in `batches`
     uint32_t batch_next;           // entry that is sent next because too many bytes wait
-    struct remote_batch batches[HEAP_BATCHES];
-    struct grown_block grown[HEAP_GROWN_MAX];
-    unsigned grown_next; // entry of `grown` to replace next
-    struct shrunk_history shrunk;
+    unsigned grown_next;           // entry of `grown` to replace next
     // Classes that have a current page, and some that have none any more (alloc/reclaim.c).
     uint64_t classes[HEAP_CLASS_WORDS];
-    unsigned class_count;                  // bits set in it
-    unsigned last_look;                    // class that was looked at last
-    unsigned emptied_streak;               // pages that became empty since the last page began
-    uint32_t class_marks[ALL_CLASS_COUNT]; // what the last look saw of each
-    uint32_t draws;                        // requests for memory from the slices
-    uint32_t considered;                   // `draws` at the last call of keeper_consider
-    uint64_t refilled;                     // sum of the weights of all refills (alloc/alloc.h)
-    uint64_t maintenance_at;               // value of `refilled` from which on maintenance is due
-    uint32_t maintenance_weight;           // from the last maintenance to this one; 0: none yet
-    // Guarded sampling (guarded/sample.h), for each class and for large blocks: the next allocation
-    // that is chosen, counted from 1; 0: none.
-    uint32_t guard_left[ALL_CLASS_COUNT + 1];
-    uint64_t guard_random;
+    unsigned class_count;        // bits set in it
+    unsigned last_look;          // class that was looked at last
+    unsigned emptied_streak;     // pages that became empty since the last page began
+    uint32_t draws;              // requests for memory from the slices
+    uint32_t considered;         // `draws` at the last call of keeper_consider
+    uint64_t refilled;           // sum of the weights of all refills (alloc/alloc.h)
+    uint64_t maintenance_at;     // value of `refilled` from which on maintenance is due
+    uint32_t maintenance_weight; // from the last maintenance to this one; 0: none yet
+    uint64_t guard_random;       // for guarded sampling
     // For each class with fitted pages, in units of FITTED_UNIT: the largest request of a slow path
     // since the last page of the class, or of its fitted class, began.
     uint16_t wanted[FITTED_PLACES];
@@ -175,7 +168,15 @@ struct heap {
     atomic_state watched;      // not 0: in the watch list, or a thread looks at it (watch.h)
     struct heap* next_watched; // in that list
 
-    // --- The owner alone ---
+    // --- The owner alone. What few threads use is at the end, so that other heaps occupy less ---
+    KEEL_ALIGNED(KEEL_CACHE_LINE)
+    struct remote_batch batches[HEAP_BATCHES];
+    struct grown_block grown[HEAP_GROWN_MAX];
+    struct shrunk_history shrunk;
+    uint32_t class_marks[ALL_CLASS_COUNT]; // what reclaim_unused_classes last saw of each
+    // Guarded sampling (guarded/sample.h), for each class and for large blocks: the next allocation
+    // that is chosen, counted from 1; 0: none.
+    uint32_t guard_left[ALL_CLASS_COUNT + 1];
     struct block* slots[SECURE_CLASSES][BIN_BLOCKS + 1]; // secure flavour: the blocks of the bins
 };
 _Static_assert(KEEL_CACHE_LINE > PAGE_FLAGS, "heaps leave the low bits of an owner word free");

@@ -23,6 +23,12 @@ KEEL_ALIGNED(HEAP_SPACING) const struct heap heap_none = HEAP_WITHOUT_BLOCKS;
 KEEL_ALIGNED(HEAP_SPACING) const struct heap heap_gone = HEAP_WITHOUT_BLOCKS;
 KEEL_TLS struct heap* thread_heap = (struct heap*)&heap_none;
 
+// Not in the secure flavour, whose heaps lie between guards, and where tests count mappings.
+#ifndef KEEL_FIRST_HEAPS
+#define KEEL_FIRST_HEAPS !KEEL_SECURE
+#endif
+static KEEL_ALIGNED(HEAP_SPACING) struct heap first_heap;
+
 static struct {
     struct os_lock lock;
     struct heap* parked_first; // parked for the longest time
@@ -30,7 +36,7 @@ static struct {
     struct heap* unused; // the rest of the mapping that new heaps come from
     unsigned unused_count;
     atomic_word all; // newest heap; linked by next_all
-} pool;
+} pool = {.unused = &first_heap, .unused_count = KEEL_FIRST_HEAPS};
 
 struct heap* heap_first(void) {
     return (struct heap*)atomic_get_acquire(&pool.all);

@@ -68,16 +68,16 @@ struct request_row {
     uint16_t block_bytes;
 };
 
-// Alone in its system page, which is read-only once the key is chosen.
+// Secure flavour: alone in its system page, which is read-only once the key is chosen.
 struct block_guard {
-    KEEL_ALIGNED(4096) uintptr_t key; // 0: not chosen yet
+    KEEL_ALIGNED(KEEL_SECURE ? 4096 : KEEL_CACHE_LINE) uintptr_t key; // 0: not chosen yet
     uint32_t zero; // 1: free zeroes the block, and its reuse verifies that it is zero
     // Random orders of a refill's blocks, each twice in a row: it may begin at any of its places.
     uint8_t orders[BIN_ORDERS][2 * BIN_BLOCKS];
     uint64_t no_block[SMALL_BYTES_MAX / sizeof(uint64_t)]; // BIN_NO_BLOCK; never changes
     struct request_row rows[SMALL_BYTES_MAX / 8 + 1];      // request_row
 };
-_Static_assert(sizeof(struct block_guard) == 4096, "it can be read-only alone");
+_Static_assert(!KEEL_SECURE || sizeof(struct block_guard) == 4096, "it can be read-only alone");
 extern KEEL_HIDDEN struct block_guard block_guard;
 
 // Is at the end of each bin (heap/bin.h). Its first word is not 0, so it is not taken for a free
