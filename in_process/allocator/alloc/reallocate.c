@@ -160,16 +160,16 @@ static void* copy_with_room(struct heap* heap, void* address, size_t usable, siz
     return copy;
 }
 
-// True if the block may stay where it is when it shrinks. A sized free that is verified admits no
-// block of more than twice its size.
+// True if the block may stay where it is when it shrinks, which is for the plain flavour. A sized
+// free that is verified admits no block of more than twice its size.
 static bool may_stay(const struct page* page) {
-    return !KEEL_SECURE && page->block_bytes != 0 && !page_is_in_user_heap(page) &&
-           !page_is_guarded(page) && option_get(OPTION_SIZED_FREE) == SIZED_FREE_ANY;
+    return page->block_bytes != 0 && !page_is_in_user_heap(page) && !page_is_guarded(page) &&
+           option_get(OPTION_SIZED_FREE) == SIZED_FREE_ANY;
 }
 
 static void* shrink(const struct page* page, void* address, size_t usable, size_t size) {
     struct heap* heap = thread_heap;
-    if (!heap_is_real(heap) || !shrunk_matters(heap) || !may_stay(page))
+    if (KEEL_SECURE || !heap_is_real(heap) || !shrunk_matters(heap) || !may_stay(page))
         return copy_to(address, usable, size, size);
     bool stays = shrunk_stays(heap, address, usable, size);
     void* block = stays ? address : copy_to(address, usable, size, size);
@@ -181,12 +181,13 @@ static void* shrink(const struct page* page, void* address, size_t usable, size_
 static void* resize(struct page* page, void* address, size_t size) {
     void* resized = resize_without_copy(page, address, size);
     if (resized != NULL) {
-        if (KEEL_UNLIKELY(shrunk_may_stay(thread_heap))) shrunk_grows(thread_heap, address, size);
+        if (!KEEL_SECURE && KEEL_UNLIKELY(shrunk_may_stay(thread_heap)))
+            shrunk_grows(thread_heap, address, size);
         return resized;
     }
     size_t usable = usable_at(page, address);
     if (size <= usable) return shrink(page, address, usable, size);
-    if (heap_is_real(thread_heap)) shrunk_grows(thread_heap, address, size);
+    if (!KEEL_SECURE && heap_is_real(thread_heap)) shrunk_grows(thread_heap, address, size);
     size_t room = size_with_room(usable, 1);
     if (size >= room) return copy_to(address, usable, size, size);
     if (usable < GROWN_BYTES_MIN || !heap_is_real(thread_heap))
