@@ -26,7 +26,7 @@ void shrunk_watch(struct heap* heap, const void* address, size_t size) {
     if (history->shrinks % SHRUNK_INTERVAL != 0) return;
     struct shrunk_block* place = place_of(history, address);
     if (place->address != NULL) {
-        if (history->shrinks - place->since < SHRUNK_PATIENCE) return;
+        if (history->shrinks - place->since < SHRUNK_TIMEOUT) return;
         lose(history, SHRUNK_LOSS);
     }
     *place = (struct shrunk_block){address, (uint32_t)size, history->shrinks};

@@ -5,7 +5,7 @@
 // a heap watches every SHRUNK_INTERVAL-th block that shrinks:
 //
 //   shrinks, watched --> grows                                    score + 1
-//                  \---> does not within SHRUNK_PATIENCE shrinks   score - SHRUNK_LOSS
+//                  \---> does not within SHRUNK_TIMEOUT shrinks   score - SHRUNK_LOSS
 //
 // From SHRUNK_STAY on, blocks that shrink stay where they are. Bound: if SHRUNK_SPARE_MAX bytes
 // were left unused in this way since a watched block has grown, that is SHRUNK_LOSS twice.
@@ -17,7 +17,7 @@
 
 #include "allocator/heap/heap.h"
 
-#define SHRUNK_PATIENCE 1024u
+#define SHRUNK_TIMEOUT 1024u
 #define SHRUNK_INTERVAL 8u
 #define SHRUNK_STAY 3u
 #define SHRUNK_SCORE_MAX 8u

@@ -11,8 +11,8 @@ static atomic_state judged; // blocks, at most FILLING_JUDGED
 static atomic_state part;   // of them that was filled, in 256ths
 static atomic_state draws;  // units and probes since the last probe
 
-// How many of SAMPLES pages are touched: those behind one, three and seven eighths of the block. The
-// front counts for more, because most blocks that are filled in part are filled from the start on.
+// How many of SAMPLES pages are touched: those behind one, three and seven eighths of the block.
+// The front counts for more: most blocks that are filled in part are filled from the start on.
 #define SAMPLES 3u
 static unsigned filled_samples(const char* start, size_t bytes) {
     unsigned filled = 0;
