@@ -65,4 +65,10 @@ KEEL_INLINE unsigned bit_longest_log2(uint64_t x) {
     return log;
 }
 
+// For a hash: bits of the value that are close together affect all higher bits of the result. The
+// factor is 2^64 divided by the golden ratio.
+KEEL_INLINE uint64_t bit_spread(uint64_t value) {
+    return value * UINT64_C(0x9e3779b97f4a7c15);
+}
+
 #endif

@@ -1,9 +1,9 @@
 #include "allocator/alloc/shrunk.h"
+#include "base/bits.h"
 
-// Each address has one place. The factor is 2^64 divided by the golden ratio.
+// Each address has one place.
 static struct shrunk_block* place_of(struct shrunk_history* history, const void* address) {
-    uint64_t mixed = (uint64_t)(uintptr_t)address * UINT64_C(0x9e3779b97f4a7c15);
-    return &history->places[(mixed >> 32) % SHRUNK_PLACES];
+    return &history->places[(bit_spread((uintptr_t)address) >> 32) % SHRUNK_PLACES];
 }
 
 static void lose(struct shrunk_history* history, uint32_t loss) {

@@ -1,6 +1,7 @@
 #include "allocator/debug/call_stack.h"
 #include "allocator/debug/settings.h"
 #include "allocator/guarded/call_walk.h"
+#include "base/bits.h"
 #include "os/lock.h"
 #include "os/memory.h"
 #include <string.h>
@@ -30,7 +31,7 @@ struct call_stack* call_stack_of(uint32_t number) {
 static uint64_t hash_of(const struct walked* walked) {
     uint64_t hash = walked->depth;
     for (uint32_t i = 0; i < walked->depth; i++)
-        hash = (hash ^ hash >> 29 ^ walked->addresses[i]) * UINT64_C(0x9e3779b97f4a7c15);
+        hash = bit_spread(hash ^ hash >> 29 ^ walked->addresses[i]);
     return hash >> 32;
 }
 

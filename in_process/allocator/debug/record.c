@@ -1,6 +1,7 @@
 #include "allocator/debug/record.h"
 #include "allocator/debug/checker.h"
 #include "allocator/slices/page_map.h"
+#include "base/bits.h"
 #include "base/panic.h"
 #include "os/lock.h"
 #include "os/memory.h"
@@ -96,8 +97,7 @@ static struct {
 } far;
 
 static uint32_t* far_bucket(const void* block) {
-    return &far.buckets[(((uintptr_t)block >> 12) * UINT64_C(0x9e3779b97f4a7c15) >> 40) %
-                        FAR_BUCKETS];
+    return &far.buckets[(bit_spread((uintptr_t)block >> 12) >> 40) % FAR_BUCKETS];
 }
 
 static void far_add(struct record* record) {

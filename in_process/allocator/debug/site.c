@@ -1,6 +1,7 @@
 #include "allocator/debug/site.h"
 #include "allocator/guarded/call_walk.h"
 #include "base/atomic.h"
+#include "base/bits.h"
 #include "os/stack.h"
 #include "os/symbol.h"
 #include <string.h>
@@ -89,7 +90,7 @@ static atomic_word seen[SEEN];
 static bool matches(uintptr_t address) {
     if (site.file.length == 0 && site.function.length == 0)
         return address >= site.from && address < site.end;
-    atomic_word* place = &seen[(size_t)((address * UINT64_C(0x9e3779b97f4a7c15)) >> 40) % SEEN];
+    atomic_word* place = &seen[(size_t)(bit_spread(address) >> 40) % SEEN];
     uintptr_t entry = atomic_get(place);
     if (entry >> 1 != address) {
         entry = address << 1 | (look_up(address) ? 1 : 0);

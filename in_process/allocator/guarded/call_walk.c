@@ -1,5 +1,6 @@
 #include "allocator/guarded/call_walk.h"
 #include "base/atomic.h"
+#include "base/bits.h"
 #include "os/stack.h"
 
 #define OWN_FRAMES 16u // between os_stack_walk and the program
@@ -25,7 +26,7 @@ static struct step {
 } steps[STEPS];
 
 static size_t step_index(uintptr_t address) {
-    return (size_t)((address * UINT64_C(0x9e3779b97f4a7c15)) >> 40) % STEPS;
+    return (size_t)(bit_spread(address) >> 40) % STEPS;
 }
 
 static uint32_t step_of(uintptr_t address) {
