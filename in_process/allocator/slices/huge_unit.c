@@ -3,6 +3,7 @@
 #include "base/bits.h"
 #include "os/memory.h"
 
+#define AHEAD_UNIT 2u // of a group: a process with fewer units needs no other group soon
 #define HUGE_MASK bit_range(0, HUGE_SLICES)
 #define UNIT_BYTES (HUGE_SLICES * SLICE_BYTES)
 
@@ -86,63 +87,93 @@ static bool group_map(struct window* window, unsigned group) {
     return true;
 }
 
-// Maps a unit of the caller. The metadata that describes it can be written then. OS_REFUSED:
-// possibly because another thread is mapping it now.
-static enum os_placing unit_map(struct window* window, unsigned unit) {
+// What became of the search for a unit.
+enum take {
+    TAKE_DONE,
+    TAKE_NONE,
+    TAKE_BUSY,   // another thread is mapping the group
+    TAKE_REFUSED // the system does not map it
+};
+
+static enum take take_of(enum os_placing placing) {
+    return placing == OS_PLACED ? TAKE_DONE : placing == OS_TAKEN ? TAKE_NONE : TAKE_REFUSED;
+}
+
+// Maps a unit of the caller. The metadata that describes it can be written then. TAKE_NONE: other
+// code has mapped it.
+static enum take unit_map(struct window* window, unsigned unit) {
     unsigned group = unit / GROUP_UNITS;
-    if (unit_has(window->units_mapped, unit)) return OS_PLACED;
-    if (window_for(unit_start(window, unit)) == NULL) return OS_REFUSED;
+    if (unit_has(window->units_mapped, unit)) return TAKE_DONE;
+    if (window_for(unit_start(window, unit)) == NULL) return TAKE_REFUSED;
     if (!unit_has(window->groups_divided, group)) {
         if (unit_set(window->groups_begun, group))
-            return unit_has(window->units_mapped, unit) ? OS_PLACED : OS_REFUSED;
-        if (group_map(window, group)) return OS_PLACED;
+            return unit_has(window->units_mapped, unit) ? TAKE_DONE : TAKE_BUSY;
+        if (group_map(window, group)) return TAKE_DONE;
         (void)unit_set(window->groups_divided, group);
     }
-    enum os_placing placing = os_map_at(unit_start(window, unit), UNIT_BYTES);
-    if (placing == OS_PLACED) (void)unit_set(window->units_mapped, unit);
-    return placing;
+    enum take result = take_of(os_map_at(unit_start(window, unit), UNIT_BYTES));
+    if (result == TAKE_DONE) (void)unit_set(window->units_mapped, unit);
+    if (result == TAKE_NONE) (void)unit_set(window->units_taken, unit);
+    return result;
 }
 
 // Takes a unit that is not open, and maps it. It is then open but not free, so only the caller can
-// use it. 0: none; *refused: the system refuses to map it.
-static uint64_t superblock_take_closed(struct window* window, unsigned index, bool* refused) {
+// use it.
+static enum take superblock_take_closed(struct window* window, unsigned index, uint64_t* taken) {
     struct superblock* superblock = &window->superblocks[index];
     uint64_t closed = closed_slices(window, index);
+    enum take result = TAKE_NONE;
     for (unsigned first = 0; first < SUPERBLOCK_SLICES; first += HUGE_SLICES) {
         uint64_t mask = HUGE_MASK << first;
         if ((closed & mask) != mask) continue;
         if ((atomic_or_ordered(&superblock->open, mask) & mask) != 0) continue;
-        enum os_placing placing = unit_map(window, unit_of(index, first));
-        if (placing == OS_PLACED) return mask;
-        if (placing == OS_TAKEN) (void)unit_set(window->units_taken, unit_of(index, first));
+        *taken = mask;
+        result = unit_map(window, unit_of(index, first));
+        if (result == TAKE_DONE) return TAKE_DONE;
         huge_units_close(window, index, mask);
-        *refused |= placing == OS_REFUSED;
+        if (result != TAKE_NONE) return result;
     }
-    return 0;
+    return result;
 }
 
-static struct free_run window_take_closed(struct window* window, bool* refused) {
+// The system may have preempted the thread that maps a group, for milliseconds; so a group that is
+// busy is left out.
+#define GROUP_SUPERBLOCKS (GROUP_UNITS * HUGE_SLICES / SUPERBLOCK_SLICES)
+static struct free_run window_take_closed(struct window* window, enum take* result) {
     unsigned index = HUGE_ZONE_FIRST;
-    for (unsigned probe = 0; probe < RUN_PROBES && !*refused; probe++, index++) {
+    for (unsigned probe = 0; probe < RUN_PROBES && *result != TAKE_REFUSED; probe++, index++) {
         index = index_set_next(window_set(window, SET_CLOSED), index);
         if (index >= WINDOW_SUPERBLOCKS) break;
-        uint64_t mask = superblock_take_closed(window, index, refused);
-        if (mask != 0)
+        uint64_t mask = 0;
+        *result = superblock_take_closed(window, index, &mask);
+        if (*result == TAKE_DONE)
             return (struct free_run){slice_address(window, index, bit_lowest(mask)), HUGE_SLICES};
         window_set_remove(window, SET_CLOSED, index);
         if (closed_slices(window, index) != 0) window_set_add(window, SET_CLOSED, index);
+        if (*result == TAKE_BUSY) index |= GROUP_SUPERBLOCKS - 1;
     }
     return (struct free_run){NULL, 0};
 }
 
 struct free_run run_take_closed(void) {
-    bool refused = false;
+    enum take result = TAKE_NONE;
     unsigned number = 0;
     for (struct window* window; (window = window_next(0, SET_CLOSED, &number)) != NULL; number++) {
-        struct free_run run = window_take_closed(window, &refused);
-        if (run.slices != 0 || refused) return run;
+        struct free_run run = window_take_closed(window, &result);
+        if (run.slices != 0 || result == TAKE_REFUSED) return run;
     }
     return (struct free_run){NULL, 0};
+}
+
+void huge_units_map_ahead(struct free_run run) {
+    struct window* window = window_find(run.start);
+    unsigned unit = (unsigned)((size_t)(run.start - unit_start(window, 0)) / UNIT_BYTES);
+    unsigned group = unit / GROUP_UNITS + 1;
+    if (unit % GROUP_UNITS != AHEAD_UNIT || group >= HUGE_GROUPS) return;
+    if (unit_has(window->groups_begun, group)) return;
+    if (window_for(unit_start(window, group * GROUP_UNITS)) == NULL) return;
+    if (unit_set(window->groups_begun, group)) return;
+    if (!group_map(window, group)) (void)unit_set(window->groups_divided, group);
 }
 
 // --- Huge pages ----------------------------------------------------------------------------------

@@ -20,6 +20,11 @@ uint64_t huge_unit_take_dirty(struct superblock* superblock);
 // The run is a unit that the caller has taken: it is about to be populated as a huge page.
 void huge_unit_prefer(struct free_run run);
 
+// Maps the group of units behind that of `run`, if it is time to. Later, threads that need a unit
+// would have to wait for the one that maps the group. At most 2 system calls, and those of
+// window_for.
+void huge_units_map_ahead(struct free_run run);
+
 // Asks the system not to join the pages of the units that the run is a part of.
 void huge_units_forbid(struct free_run run);
 
