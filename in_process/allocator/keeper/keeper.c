@@ -40,6 +40,10 @@
 // (programs that soon change their own privileges hold 1.1 to 1.8 MiB by then), else 3 MiB.
 #define GROWTH_IF_WANTED 32u
 #define GROWTH_BEFORE_START 48u
+// A process that is younger and holds less gets no keeper: many end before it would have helped.
+#define YOUNG_MS 10u
+#define YOUNG_SLICES 256u       // 16 MiB
+#define SHARE_FROM 32u          // live slices, 2 MiB: below, a few slices more would matter
 #define RESTART_MS 16u          // from one end to the next start
 #define END_WAITS 10000u        // 1 s
 #define HEAPS_PERIOD_US 4000u   // minimum time between two looks at the heaps
@@ -62,6 +66,7 @@ enum look {
 
 static atomic_state state;
 static atomic_state allowed;
+static atomic_bits allowed_ms; // the clock then
 static atomic_state sleep_word;
 static atomic_bits reserve_min;
 static atomic_bits heaps_at_fork; // heaps taken by threads that a fork left behind
@@ -93,6 +98,7 @@ bool keeper_runs(void) {
     return atomic_get(&state) == STATE_RUNNING;
 }
 void keeper_allow(void) {
+    atomic_set(&allowed_ms, os_clock_ms());
     atomic_set(&allowed, 1);
 }
 
@@ -141,8 +147,8 @@ static size_t reserve_for(uint64_t peak_demand) {
     size_t reserve = 2 * peak_demand;
     // With the rest of a unit of 2 MiB, at most an eighth of the live memory and 2 MiB.
     size_t live = run_live_slices();
-    bool units = reserve_affords_units();
-    size_t share = units ? live / 16 + RESERVE_BASE : live * 6 / 100;
+    bool ample = live >= SHARE_FROM || reserve_affords_units_ahead();
+    size_t share = ample ? live / 16 + RESERVE_BASE : live * 6 / 100;
     if (reserve > share) reserve = share;
     if (reserve > KEEPER_RESERVE_MAX) reserve = KEEPER_RESERVE_MAX;
     if (reserve < KEEPER_RESERVE_MIN) reserve = KEEPER_RESERVE_MIN;
@@ -519,10 +525,19 @@ static bool may_restart(void) {
     return ended == 0 || os_clock_ms() - ended >= RESTART_MS;
 }
 
+static bool is_young(void) {
+    return option_get(OPTION_KEEPER) == KEEPER_AUTO && reserve_held_slices() < YOUNG_SLICES &&
+           os_clock_ms() - atomic_get(&allowed_ms) < YOUNG_MS;
+}
+
 static void start_if_required(void) {
     if (option_get(OPTION_KEEPER) == KEEPER_NEVER) return;
     bool second = has_second_thread();
     if (!second && !(has_grown() && may_restart())) return;
+    if (is_young()) {
+        fresh_expect_looks(); // if the process goes on, there will be a keeper soon
+        return;
+    }
     bool confined = !second && atomic_get(&confined_refused) == 0;
     if (confined && (start(true) || atomic_get(&confined_refused) == 0)) return;
     if (second || option_get(OPTION_KEEPER) == KEEPER_ALWAYS) (void)start(false);
