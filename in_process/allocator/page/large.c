@@ -78,7 +78,8 @@ static struct large large_packed(size_t bytes) {
 // Takes a block from an arena, or from memory that takes no page fault. From FRESH_BYTES_MIN on a
 // cached mapping comes first: blocks that shrink in their slices leave few superblocks completely
 // free, and the cache would not be used while the keeper prepares warm slices.
-static struct large large_warm(size_t bytes, size_t alignment, size_t slices) {
+static struct large large_warm(size_t bytes, size_t alignment, bool spares) {
+    size_t slices = slices_for(bytes);
     struct run run = arena_take_shared(slices, 1);
     if (run.start != NULL) return large_of_run(run, slices);
     bool mapping_fits = alignment <= os_page_bytes(); // slices are aligned to 64 KiB
@@ -86,7 +87,7 @@ static struct large large_warm(size_t bytes, size_t alignment, size_t slices) {
     bool cached = movable || (bytes >= FRESH_BYTES_MIN && partition_now() == 0);
     if (mapping_fits && cached && mapping_cache_has(bytes, movable ? SIZE_MAX : 2 * bytes))
         return large_of_mapping(bytes, alignment);
-    if (slices <= RUN_SLICES_MAX) run = run_allocate_warm((unsigned)slices);
+    if (!spares && slices <= RUN_SLICES_MAX) run = run_allocate_warm((unsigned)slices);
     if (run.start != NULL) return large_of_run(run, slices);
     if (bytes < LARGE_MOVABLE_BYTES && partition_now() != 0) return large_none; // partition.h
     // If `cached`, the cache has been asked already.
@@ -94,20 +95,67 @@ static struct large large_warm(size_t bytes, size_t alignment, size_t slices) {
     return large_of_mapping(bytes, alignment);
 }
 
-// Takes warm slices if possible. If there are none, and the program fills such blocks, some of a
-// unit of 2 MiB that this thread populates.
-static struct run run_likely_filled(size_t bytes, bool populates) {
+static const struct run run_none = {NULL, false, false};
+
+// Some slices of a unit of 2 MiB that this thread populates, if the program fills such blocks, or
+// if that is unknown and the budget has room.
+static struct run run_of_unit(size_t bytes, bool* unknown) {
     unsigned slices = (unsigned)slices_for(bytes);
-    struct run run = run_allocate_warm(slices);
-    if (run.start == NULL && populates && filling_is_expected()) run = reserve_take(slices);
+    bool takes;
+    if (bytes < FRESH_BYTES_MIN) {
+        enum filling filling = filling_of_next();
+        *unknown = filling == FILLING_UNKNOWN;
+        takes = *unknown ? reserve_affords_unknown(slices) : filling == FILLING_EXPECTED;
+    } else {
+        takes = *unknown = fresh_affords_unknown(bytes);
+    }
+    return takes ? reserve_take(slices) : run_none;
+}
+
+// True: the block leaves what the keeper has prepared to others, because the program may not fill
+// it. More than that is warm if it was freed.
+static bool spares_reserve(size_t bytes) {
+    if (!reserve_has_keeper() || reserve_is_preferred() || space_is_scarce()) return false;
+    if (bytes >= LARGE_MOVABLE_BYTES) return false;
+    bool filled = bytes < FRESH_BYTES_MIN ? filling_is_seen() : fresh_is_seen();
+    size_t prepared = reserve_target() + run_live_slices() / 8 + 2 * HUGE_SLICES;
+    return !filled && run_dirty_slices() < prepared + slices_for(bytes);
+}
+
+// Takes warm slices if possible.
+static struct run run_likely_filled(size_t bytes, bool populates, bool spares, bool* unknown) {
+    unsigned slices = (unsigned)slices_for(bytes);
+    struct run run = spares ? run_none : run_allocate_warm(slices);
     if (run.start != NULL) return run;
-    run = run_allocate(slices);
-    if (run.start != NULL && !run.warm) filling_watch(run.start, bytes);
+    if (populates) run = run_of_unit(bytes, unknown);
+    if (run.start != NULL) return run;
+    *unknown = false;
+    run = spares ? run_allocate_cold(slices) : run_allocate(slices);
+    if (run.start != NULL && !run.warm && bytes < FRESH_BYTES_MIN) filling_watch(run.start, bytes);
     return run;
 }
 
 static void watch_fresh(struct run run, size_t bytes) {
     if (run.start != NULL && !run.warm) fresh_begin(run.start, bytes, FRESH_SLICES);
+}
+
+// A run within a unit can have been populated as one huge page.
+static struct run run_for_block(size_t bytes, size_t alignment_slices, bool populates, bool spares,
+                                bool* unknown) {
+    unsigned slices = (unsigned)slices_for(bytes);
+    struct run run = alignment_slices > 1 ? run_allocate_aligned(slices, (unsigned)alignment_slices)
+                     : slices <= HUGE_SLICES ? run_likely_filled(bytes, populates, spares, unknown)
+                                             : run_allocate(slices);
+    watch_fresh(run, bytes);
+    return run;
+}
+
+// True: on huge pages of its own the block takes fewer page faults than on cold slices. In the
+// secure flavour mappings are not kept in quarantine.
+static bool is_better_mapped(size_t bytes) {
+    if (KEEL_SECURE) return false;
+    return fresh_is_expected(bytes) ||
+           (slices_for(bytes) > HUGE_SLICES && fresh_affords_unknown(bytes));
 }
 
 struct large large_allocate(size_t bytes, size_t alignment, bool populates) {
@@ -117,25 +165,24 @@ struct large large_allocate(size_t bytes, size_t alignment, bool populates) {
     if (is_packed(bytes, alignment)) return large_packed(bytes);
     size_t alignment_slices = alignment_slices_of(alignment);
     size_t slices = slices_for(bytes);
+    bool spares = populates && spares_reserve(bytes);
     if (bytes >= CACHED_BYTES_MIN && alignment_slices == 1) {
-        struct large block = large_warm(bytes, alignment, slices);
+        struct large block = large_warm(bytes, alignment, spares);
         if (block.start != NULL) return block;
     }
     if (bytes >= FRESH_BYTES_MIN) fresh_learn();
     bool too_wide = alignment_slices > 1 && slices + alignment_slices - 1 > SUPERBLOCK_SLICES;
     bool movable = bytes >= LARGE_MOVABLE_BYTES;
-    // In the secure flavour mappings are not kept in quarantine.
-    if (movable || too_wide || (!KEEL_SECURE && fresh_is_expected(bytes))) {
+    if (movable || too_wide || is_better_mapped(bytes)) {
         struct large block = large_jumbo(bytes, alignment);
         // Where the system refuses a mapping, there may still be slices.
         if (block.start != NULL || too_wide || slices > RUN_SLICES_MAX) return block;
     }
-    struct run run = alignment_slices > 1
-                         ? run_allocate_aligned((unsigned)slices, (unsigned)alignment_slices)
-                     : bytes < FRESH_BYTES_MIN ? run_likely_filled(bytes, populates)
-                                               : run_allocate((unsigned)slices);
-    watch_fresh(run, bytes);
-    return large_of_run(run, slices);
+    bool unknown = false;
+    struct run run = run_for_block(bytes, alignment_slices, populates, spares, &unknown);
+    struct large block = large_of_run(run, slices);
+    if (unknown) reserve_begin_unknown(page_of(block.start));
+    return block;
 }
 
 struct large large_allocate_in(struct arena* arena, size_t bytes, size_t alignment) {
@@ -160,6 +207,7 @@ struct large large_allocate_movable(size_t bytes) {
 }
 
 void large_end(struct page* page) {
+    reserve_end_unknown(page);
     atomic_set_release(&page->owner, 0);
 }
 
@@ -267,6 +315,7 @@ void* large_resize(struct page* page, size_t bytes) {
         bool small_rest = bytes < LARGE_MOVABLE_BYTES && bytes <= page->bytes / 2;
         return small_rest ? NULL : jumbo_resize(page, bytes);
     }
+    reserve_end_unknown(page);
     size_t slices = page->bytes / SLICE_BYTES;
     size_t wanted = slices_for(bytes);
     if (bytes <= SLICE_BYTES) return NULL;

@@ -39,14 +39,20 @@ static void look(unsigned index) {
     judge(filled);
 }
 
-bool filling_is_expected(void) {
+enum filling filling_of_next(void) {
     for (unsigned i = 0; i < FILLING_PLACES; i++) look(i);
+    uint32_t blocks = atomic_get(&judged);
     uint32_t filled = atomic_get(&part);
-    if (atomic_get(&judged) < FILLING_JUDGED || filled < FILLING_PART) return false;
+    if (blocks > 0 && filled < FILLING_PART) return FILLING_DOUBTED;
+    if (blocks < FILLING_JUDGED) return FILLING_UNKNOWN;
     uint32_t interval = filled < FILLING_PART_SURE ? FILLING_PROBE_DRAWS : FILLING_PROBE_DRAWS_MAX;
     uint32_t drawn = atomic_get(&draws) + 1;
     atomic_set(&draws, drawn < interval ? drawn : 0);
-    return drawn < interval;
+    return drawn < interval ? FILLING_EXPECTED : FILLING_DOUBTED;
+}
+
+bool filling_is_seen(void) {
+    return atomic_get(&judged) >= FILLING_JUDGED && atomic_get(&part) >= FILLING_PART_NONE;
 }
 
 // The size is written before the place is given a start: until then no thread reads it.

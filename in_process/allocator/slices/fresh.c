@@ -1,4 +1,5 @@
 #include "allocator/slices/fresh.h"
+#include "allocator/slices/reserve.h"
 #include "allocator/slices/window.h"
 #include "base/atomic.h"
 #include "base/bits.h"
@@ -19,6 +20,7 @@ static atomic_signed places_used; // their number
 static atomic_state waits;        // a block has begun since the last look
 static atomic_state is_looked_at; // a keeper looks at the places
 static atomic_state streak;       // blocks in succession that were filled
+static atomic_state doubted;      // a block was not filled, and none has been since
 static atomic_state probe_draws;  // blocks below FRESH_PROVEN_BYTES since the last probe
 static atomic_word probe;         // the probe that has not been judged yet; 0: none
 static atomic_state newest;       // the place that was filled last
@@ -29,6 +31,16 @@ bool fresh_is_expected(size_t bytes) {
     return bytes >= FRESH_PROVEN_BYTES || atomic_get(&probe) == 0;
 }
 
+bool fresh_is_seen(void) {
+    return atomic_get(&streak) >= FRESH_STREAK;
+}
+
+bool fresh_affords_unknown(size_t bytes) {
+    if (bytes < FRESH_BYTES_MIN || bytes > FRESH_UNKNOWN_BYTES_MAX) return false;
+    return !fresh_is_seen() && atomic_get(&doubted) == 0 &&
+           reserve_affords_unknown(bytes / SLICE_BYTES);
+}
+
 // Threads may draw the same number: then there are two probes, of which one is judged.
 static bool probe_is_due(size_t bytes) {
     if (bytes >= FRESH_PROVEN_BYTES) return false;
@@ -37,26 +49,31 @@ static bool probe_is_due(size_t bytes) {
     return draws >= FRESH_PROBE_DRAWS;
 }
 
+static bool has_huge_pages(enum fresh_memory memory) {
+    return memory == FRESH_HUGE || memory == FRESH_UNKNOWN;
+}
+
 char* fresh_map(size_t bytes, size_t alignment, size_t* mapped, enum fresh_memory* memory) {
     *mapped = bytes;
-    *memory = FRESH_MAPPING;
-    if (!fresh_is_expected(bytes)) return os_map(bytes, alignment);
-    if (probe_is_due(bytes)) {
-        *memory = FRESH_PROBE;
-        return os_map(bytes, alignment);
-    }
+    bool expected = fresh_is_expected(bytes);
+    *memory = expected ? FRESH_HUGE : FRESH_UNKNOWN;
+    if (!expected && !fresh_affords_unknown(bytes)) *memory = FRESH_MAPPING;
+    if (expected && probe_is_due(bytes)) *memory = FRESH_PROBE;
+    if (!has_huge_pages(*memory)) return os_map(bytes, alignment);
     // The system aligns a mapping of whole huge pages to them by itself.
     size_t whole = round_up(bytes, HUGE_BYTES);
     char* start = os_map(whole, alignment);
-    if (start == NULL) return os_map(bytes, alignment);
+    if (start == NULL) {
+        *memory = FRESH_MAPPING;
+        return os_map(bytes, alignment);
+    }
     os_prefer_huge_pages(start, whole);
     *mapped = whole;
-    *memory = FRESH_HUGE;
     return start;
 }
 
 void fresh_begin(char* start, size_t bytes, enum fresh_memory memory) {
-    if (bytes < FRESH_BYTES_MIN || (memory == FRESH_HUGE && bytes < FRESH_PROVEN_BYTES)) return;
+    if (bytes < FRESH_BYTES_MIN || (has_huge_pages(memory) && bytes < FRESH_PROVEN_BYTES)) return;
     for (unsigned i = 0; i < FRESH_PLACES; i++) {
         uintptr_t expected = 0;
         if (atomic_get(&places[i].start) != 0) continue;
@@ -111,11 +128,19 @@ static bool is_filled(const char* start, size_t bytes) {
     return left == 0;
 }
 
-static enum finding look(char* start, size_t bytes) {
+// The front shows what the program fills if small pages were not resident before. Of a block that
+// nobody expected to be filled, and has huge pages, one touch makes all of the front resident. Of a
+// run of slices, some may have been resident.
+static bool front_shows(enum fresh_memory memory) {
+    return memory != FRESH_UNKNOWN && memory != FRESH_SLICES;
+}
+
+static enum finding look(char* start, size_t bytes, enum fresh_memory memory) {
     unsigned behind = resident_behind(start, bytes);
     size_t front = bytes / 64 < FRESH_FRONT ? FRESH_FRONT : bytes / 64;
     // The last page of the front first: while it is not touched, one call answers.
-    bool filled = os_page_is_resident(start + front - 1) &&
+    bool filled = (front_shows(memory) || behind == FRESH_SAMPLES) &&
+                  os_page_is_resident(start + front - 1) &&
                   all_resident(start, round_down(front, os_page_bytes()));
     if (filled) return FOUND_FILLED; // wholly, if `behind` are resident too
     return behind > 1 ? FOUND_SCATTERED : FOUND_NOTHING;
@@ -127,6 +152,7 @@ static bool proves(const char* start, size_t bytes) {
     // Without a keeper nobody would see that the program fills its blocks no more.
     if (bytes == 0 || atomic_get(&is_looked_at) == 0 || !is_filled(start, bytes)) return false;
     if (atomic_get(&streak) < FRESH_STREAK) atomic_set(&streak, FRESH_STREAK);
+    atomic_set(&doubted, 0);
     return true;
 }
 
@@ -159,23 +185,26 @@ void fresh_end(const char* start) {
 static void place_look(unsigned index, uint64_t now_ms) {
     uintptr_t start = atomic_get_acquire(&places[index].start);
     size_t bytes = atomic_get(&places[index].bytes);
-    uint32_t memory = atomic_get(&places[index].memory);
+    enum fresh_memory memory = (enum fresh_memory)atomic_get(&places[index].memory);
     if (start == 0 || bytes == 0) return;
     uint64_t begun_ms = atomic_get(&places[index].begun_ms);
     if (begun_ms == 0) atomic_set(&places[index].begun_ms, begun_ms = now_ms);
-    enum finding finding = look((char*)start, bytes);
+    enum finding finding = look((char*)start, bytes, memory);
     if (finding == FOUND_FILLED) {
         if (memory == FRESH_MAPPING || memory == FRESH_PROBE)
             os_prefer_huge_pages((void*)start, bytes);
         if (atomic_get(&streak) < FRESH_STREAK) atomic_set(&streak, atomic_get(&streak) + 1);
+        atomic_set(&doubted, 0);
     }
     bool late = now_ms - begun_ms >= FRESH_LOOK_MS;
-    if (finding == FOUND_NOTHING && !late) return;
+    bool surely = finding == FOUND_FILLED || (finding == FOUND_SCATTERED && front_shows(memory));
+    if (!surely && !late) return;
     // Parts of slices may have been resident before.
     bool unknown = finding == FOUND_SCATTERED && memory == FRESH_SLICES;
     if (finding != FOUND_FILLED && !unknown) {
         atomic_set(&streak, 0);
-        if (memory == FRESH_HUGE) os_forbid_huge_pages((void*)start, bytes);
+        atomic_set(&doubted, 1);
+        if (has_huge_pages(memory)) os_forbid_huge_pages((void*)start, bytes);
     }
     place_clear(index, start);
 }

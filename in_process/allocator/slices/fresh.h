@@ -15,6 +15,10 @@
 // examines these blocks too. If the program touches only scattered parts of one, or does not fill
 // its front within FRESH_LOOK_MS, the count begins again at 0.
 //
+// While nothing is known, blocks get huge pages within a budget (reserve_affords_unknown): in a
+// short program, most page faults are those of its first blocks. When one of them, or another one,
+// has been seen not to be filled, no more get them in this way until one is filled.
+//
 // The first touch of a block below FRESH_PROVEN_BYTES can make all of it resident if it has huge
 // pages, so that nothing can be learnt from it. Of these blocks, every FRESH_PROBE_DRAWS-th is a
 // probe: it gets small pages, and until it has been seen that it was filled, no other one gets
@@ -36,6 +40,7 @@
 #define FRESH_PLACES 16u
 #define FRESH_BYTES_MIN ((size_t)1 << 20) // of a block
 #define FRESH_PROVEN_BYTES ((size_t)4 << 20)
+#define FRESH_UNKNOWN_BYTES_MAX ((size_t)32 << 20)
 #define FRESH_PROBE_DRAWS 8u
 #define FRESH_FRONT ((size_t)256 << 10)
 #define FRESH_SAMPLES 4u
@@ -45,6 +50,7 @@
 enum fresh_memory {
     FRESH_MAPPING, // gets huge pages if it is found to be filled
     FRESH_HUGE,    // a mapping that has them
+    FRESH_UNKNOWN, // a mapping that has them, although it is not known whether it will be filled
     FRESH_PROBE,   // a mapping that could have had them
     FRESH_SLICES   // never gets them, because it has neighbours
 };
@@ -52,13 +58,19 @@ enum fresh_memory {
 // True: the next block of this size is expected to be filled. False while no keeper looks.
 bool fresh_is_expected(size_t bytes);
 
+// True: blocks were seen to be filled, and none since that was not.
+bool fresh_is_seen(void);
+
+// True: nothing is known, and the budget has room for a mapping of this size.
+bool fresh_affords_unknown(size_t bytes);
+
 // Looks at the block that began last, unless that would change nothing: most programs fill a block
 // before they allocate the next one. For allocations, before fresh_is_expected; at most
 // FRESH_SAMPLES system calls.
 void fresh_learn(void);
 
-// Maps memory for a block. If the block is expected to be filled: whole huge pages, of which
-// *mapped bytes are mapped. NULL: no memory.
+// Maps memory for a block. If the block is expected to be filled, or if it is unknown and there is
+// room: whole huge pages, of which *mapped bytes are mapped. NULL: no memory.
 char* fresh_map(size_t bytes, size_t alignment, size_t* mapped, enum fresh_memory* memory);
 
 // A block has begun on fresh memory: it is looked at if there is a place, by a keeper that runs or

@@ -1,6 +1,7 @@
 #include "allocator/slices/jumbo.h"
 #include "allocator/slices/fresh.h"
 #include "allocator/slices/mapping_cache.h"
+#include "allocator/slices/reserve.h"
 #include "allocator/slices/window.h"
 #include "base/bits.h"
 #include "base/checked.h"
@@ -32,6 +33,7 @@ static void jumbo_enter(struct page* page, uintptr_t owner, char* start, size_t 
 
 static void jumbo_leave(struct page* page) {
     (void)atomic_sub(&live_bytes, (int64_t)page->bytes);
+    reserve_end_unknown(page);
     fresh_end(page->start);
     page->start = NULL;
     atomic_set_release(&page->owner, 0);
@@ -71,6 +73,7 @@ void* jumbo_allocate(size_t bytes, size_t alignment, bool* zero) {
     if (start == NULL) return NULL;
     jumbo_enter(page_of(start), PAGE_JUMBO, start, mapping.bytes);
     if (*zero) fresh_begin(start, mapping.bytes, memory);
+    if (*zero && memory == FRESH_UNKNOWN) reserve_begin_unknown(page_of(start));
     count_event(EVENT_JUMBO_ALLOCATED, 1);
     return start;
 }
@@ -128,6 +131,7 @@ static bool jumbo_shrink(struct page* page, size_t bytes) {
     char* rest = page->start + used;
     if (page->bytes < used + MAPPING_CUT_MIN || window_for(rest) == NULL) return false;
     size_t rest_bytes = page->bytes - used;
+    reserve_end_unknown(page);
     (void)atomic_sub(&live_bytes, (int64_t)rest_bytes);
     page->bytes = used;
     mapping_cache_put((struct mapping){rest, rest_bytes});

@@ -34,7 +34,7 @@ static atomic_state huge;         // enum huge: whether units of 2 MiB are huge 
 static atomic_bits missed;        // slices, since the last unit was begun
 static atomic_signed units_begun; // units that are being populated
 static atomic_signed maintained;  // runs that are being populated or discarded
-static atomic_bits begun_warm;    // slices of pages that reserve_affords_warm admitted, by now
+static atomic_bits begun_warm;    // slices of pages and blocks admitted without need, by now
 
 void reserve_set_keeper(bool by_keeper) {
     atomic_set(&kept, by_keeper);
@@ -117,7 +117,9 @@ static void period_turn(void) {
     record_peak();
     uint64_t lowest = atomic_get(&period_lowest);
     uint64_t target_now = atomic_get(&target);
-    atomic_set(&surplus, end != 0 && lowest > target_now ? lowest - target_now : 0);
+    uint64_t due = end != 0 && lowest > target_now ? lowest - target_now : 0;
+    if (due <= HUGE_SLICES && reserve_affords_units()) due = 0; // the rest of a unit
+    atomic_set(&surplus, due);
     atomic_set(&period_lowest, run_dirty_slices());
     atomic_set(&peak_before, atomic_get(&peak_now));
     atomic_set(&peak_now, live_slices());
@@ -238,6 +240,7 @@ size_t reserve_populate_huge(void) {
         huge_unit_prefer(run);
         done = populate(run, true);
         (void)atomic_sub(&units_begun, 1);
+        huge_units_map_ahead(run);
     }
     (void)atomic_sub_release(&maintained, 1);
     return done;
@@ -245,6 +248,13 @@ size_t reserve_populate_huge(void) {
 
 void reserve_set_huge(bool available) {
     atomic_set(&huge, available ? HUGE_AVAILABLE : HUGE_NONE);
+}
+
+// Without a keeper, no unit: the calls that return one later would be the program's.
+static bool may_have_huge(void) {
+    uint32_t known = atomic_get(&huge);
+    return known == HUGE_AVAILABLE ||
+           (known == HUGE_UNKNOWN && option_get(OPTION_KEEPER) != KEEPER_NEVER);
 }
 
 // A jumbo block may be sparse, so an eighth of it counts.
@@ -265,6 +275,19 @@ bool reserve_affords_warm(void) {
     return used >= RESERVE_HUGE_FROM && atomic_get(&begun_warm) < used / WARM_SHARE + WARM_FIRST;
 }
 
+// Whole units, because they are populated for the block.
+static size_t unknown_slices(size_t slices) {
+    return round_up(slices, HUGE_SLICES);
+}
+
+bool reserve_affords_unknown(size_t slices) {
+    size_t most = UNKNOWN_FIRST + live_slices() / UNKNOWN_SHARE;
+    if (most > UNKNOWN_MAX) most = UNKNOWN_MAX;
+    slices = unknown_slices(slices);
+    return may_have_huge() && atomic_get(&begun_warm) + slices <= most &&
+           reserve_cap_admits(slices);
+}
+
 void reserve_begun_warm(unsigned slices) {
     (void)atomic_add(&begun_warm, slices);
 }
@@ -272,20 +295,24 @@ void reserve_ended_warm(unsigned slices) {
     (void)atomic_sub(&begun_warm, slices);
 }
 
-// Without a keeper, no unit: the calls that return one later would be the program's.
-static bool may_have_huge(void) {
-    uint32_t known = atomic_get(&huge);
-    return known == HUGE_AVAILABLE ||
-           (known == HUGE_UNKNOWN && option_get(OPTION_KEEPER) != KEEPER_NEVER);
+void reserve_begin_unknown(struct page* page) {
+    page->unknown = 1;
+    reserve_begun_warm((unsigned)unknown_slices(page->bytes / SLICE_BYTES));
+}
+void reserve_end_unknown(struct page* page) {
+    if (page->unknown == 0) return;
+    page->unknown = 0;
+    reserve_ended_warm((unsigned)unknown_slices(page->bytes / SLICE_BYTES));
 }
 
 // Warm slices that are scattered serve no run of several slices, so more of them are admitted then.
+// Of units under way, other threads will soon have used a half.
 static bool admits_unit(unsigned slices) {
     size_t used = likely_used_slices();
-    if (used < RESERVE_HUGE_FROM || !may_have_huge()) return false;
+    if (used + slices < RESERVE_HUGE_FROM || !may_have_huge()) return false;
     size_t begun = (size_t)atomic_get(&units_begun) * HUGE_SLICES;
     size_t warm_max = used / (slices == 1 ? 8 : 4) + (begun == 0 ? HUGE_SLICES : 0);
-    return run_dirty_slices() + begun <= warm_max && reserve_cap_admits(begun + HUGE_SLICES);
+    return run_dirty_slices() + begun / 2 <= warm_max && reserve_cap_admits(begun + HUGE_SLICES);
 }
 
 // There are no warm slices that fit. True: this thread has populated a unit.

@@ -79,10 +79,11 @@ size_t reserve_populate(unsigned slices_max);
 size_t reserve_populate_huge(void);
 
 // Where the system has huge pages, threads that are behind populate units of 2 MiB from
-// RESERVE_HUGE_FROM live slices on: in a smaller process, a surplus of 2 MiB would matter. The
-// keeper populates units ahead from RESERVE_AHEAD_FROM on, because there may be one of each; below,
-// single slices. An eighth of the jumbo blocks counts as well.
-#define RESERVE_HUGE_FROM ((size_t)32)  // 2 MiB
+// RESERVE_HUGE_FROM live slices on, with those that they need now: by then a process has taken as
+// many page faults as a unit costs, so it pays at most twice what was necessary. The keeper
+// populates units ahead from RESERVE_AHEAD_FROM on, because there may be one of each; below, single
+// slices. An eighth of the jumbo blocks counts as well. What is left of a unit is no surplus.
+#define RESERVE_HUGE_FROM ((size_t)8)   // 512 KiB
 #define RESERVE_AHEAD_FROM ((size_t)96) // 6 MiB
 bool reserve_affords_units(void);
 bool reserve_affords_units_ahead(void);
@@ -105,9 +106,21 @@ struct run reserve_take(unsigned slices);
 // True: a page may begin in warm memory although its class has not filled pages. It then occupies
 // all of its memory, so there may be WARM_FIRST slices of such pages, and one more for each
 // WARM_SHARE live slices. A page counts until it is filled or ends.
-#define WARM_FIRST 16u
-#define WARM_SHARE 4u
+#define WARM_FIRST 32u
+#define WARM_SHARE 2u
 bool reserve_affords_warm(void);
+// True: a large block of so many slices may occupy all of its memory although it is not known
+// whether the program will fill it. With the pages above, such blocks may have UNKNOWN_FIRST
+// slices, and one more for each UNKNOWN_SHARE live slices, but not more than UNKNOWN_MAX. A block
+// counts with the units that are populated for it, until it ends or gets another size. No block may
+// without huge pages or without a keeper.
+#define UNKNOWN_FIRST ((size_t)128) // 8 MiB
+#define UNKNOWN_SHARE 4u
+#define UNKNOWN_MAX ((size_t)512) // 32 MiB
+bool reserve_affords_unknown(size_t slices);
+struct page;
+void reserve_begin_unknown(struct page* page);
+void reserve_end_unknown(struct page* page);
 void reserve_begun_warm(unsigned slices);
 void reserve_ended_warm(unsigned slices);
 

@@ -39,6 +39,7 @@ struct search {
     unsigned slices;
     unsigned room; // this many more slices must be free behind the run; they are not taken
     enum run_preference preference;
+    bool strict;      // no others
     unsigned bucket;  // the lowest one in which all runs are long enough
     unsigned lowest;  // the lowest one in which some may be
     unsigned tries;   // compare-and-swaps left
@@ -134,6 +135,12 @@ static struct run bucket_take(struct window* window, unsigned bucket,
 
 static struct run window_take(struct window* window, struct search* search) {
     unsigned bucket = search->bucket;
+    if (search->strict) {
+        struct run strict = bucket_take(window, search->lowest, search->preference, search);
+        return strict.start != NULL || bucket == search->lowest
+                   ? strict
+                   : bucket_take(window, bucket, search->preference, search);
+    }
     struct run run = search->preference == RUN_COLD ? bucket_take(window, bucket, RUN_COLD, search)
                                                     : dirty_take(window, search);
     if (run.start == NULL && bucket != search->lowest)
@@ -301,6 +308,14 @@ static struct run allocate(unsigned slices, enum run_preference preference) {
 struct run run_allocate(unsigned slices) {
     struct run run = arena_take_shared(slices, 1);
     return run.start != NULL ? run : allocate(slices, RUN_WARM);
+}
+
+struct run run_allocate_cold(unsigned slices) {
+    struct run run = arena_take_shared(slices, 1);
+    struct search search = {.slices = slices, .preference = RUN_COLD, .strict = true};
+    if (run.start == NULL) run = narrow_allocate(&search);
+    if (run.start == NULL && window_grow(1)) run = narrow_allocate(&search);
+    return run.start != NULL ? run_count(run, slices) : allocate(slices, RUN_COLD);
 }
 
 // Finds `count` adjacent superblocks that are wholly free and wholly warm. False: none among the

@@ -37,6 +37,10 @@ enum run_preference { RUN_WARM, RUN_COLD, RUN_ANY };
 // As run_allocate, with a preference; slices <= RUN_NARROW.
 struct run run_allocate_narrow(unsigned slices, enum run_preference preference);
 
+// A run that is not warm, if the system maps more address space where there is none; slices <=
+// RUN_NARROW. As two run searches and one that may map.
+struct run run_allocate_cold(unsigned slices);
+
 // `slices` in 1..RUN_SLICES_MAX. A run of more than 64 consists of whole superblocks except for its
 // last slices.
 struct run run_allocate(unsigned slices);

@@ -264,13 +264,13 @@ static void test_affords_warm(void) {
     for (unsigned i = 0; i < LIVE; i++) CHECK((live[i] = kl_malloc((size_t)2 << 20)) != NULL);
     CHECK(run_live_slices() >= RESERVE_HUGE_FROM);
     size_t affords = run_live_slices() / WARM_SHARE + WARM_FIRST;
-    CHECK(affords > WARM_FIRST + 4 && affords < HUGE_SLICES);
+    CHECK(affords > WARM_FIRST + 4 && affords < 2 * HUGE_SLICES);
     reserve_set_target(64); // else so much warm memory is used for every page
     void* blocks[SIZES];
     for (unsigned round = 0; round < 4; round++) { // pages that have ended do not count
         kl_collect(true);                          // the heap keeps no slices
         reserve_set_huge(true);
-        CHECK(reserve_populate_huge() == HUGE_SLICES);
+        for (unsigned unit = 0; unit < 2; unit++) CHECK(reserve_populate_huge() == HUGE_SLICES);
         reserve_set_huge(false); // no further unit
         size_t before = run_dirty_slices();
         for (unsigned i = 0; i < SIZES; i++) blocks[i] = kl_malloc(size_class_bytes[i]);
@@ -325,17 +325,18 @@ static void test_units(void) {
 }
 
 static void test_units_of_small_process(void) {
-    static void* blocks[1024];
+    enum { SMALL = 256 }; // 250 KB
+    static void* blocks[SMALL];
     kl_collect(true);
-    CHECK(run_live_slices() < RESERVE_HUGE_FROM / 2);
+    CHECK(run_live_slices() < RESERVE_HUGE_FROM / 4);
     uint64_t before = event_total(EVENT_UNITS);
-    for (unsigned i = 0; i < 1024; i++) CHECK((blocks[i] = kl_malloc(1000)) != NULL);
+    for (unsigned i = 0; i < SMALL; i++) CHECK((blocks[i] = kl_malloc(1000)) != NULL);
     CHECK(event_total(EVENT_UNITS) == before);
     CHECK(!reserve_affords_units());
     void* jumbo = kl_malloc((size_t)64 << 20);
     CHECK(jumbo != NULL && reserve_affords_units());
     kl_free(jumbo);
-    for (unsigned i = 0; i < 1024; i++) kl_free(blocks[i]);
+    for (unsigned i = 0; i < SMALL; i++) kl_free(blocks[i]);
 }
 
 // A thread that needs memory while another one populates a unit does not wait for that one, which
@@ -353,9 +354,9 @@ static void take_beside(void) {
 }
 
 static void test_units_beside(void) {
-    enum { LIVE = 3 }; // of 3 MiB: a quarter is more than one unit, and less than two
+    enum { LIVE = 4 }; // of 1.5 MiB: a quarter is more than half a unit, and less than a whole one
     void* live[LIVE];
-    for (unsigned i = 0; i < LIVE; i++) CHECK((live[i] = kl_malloc((size_t)3 << 20)) != NULL);
+    for (unsigned i = 0; i < LIVE; i++) CHECK((live[i] = kl_malloc((size_t)3 << 19)) != NULL);
     kl_collect(true);
     reserve_discard_all();
     reserve_set_huge(true);
@@ -392,13 +393,18 @@ static unsigned allocate_large(size_t touched) {
 // A program that touches only the start of its blocks pays for no more; one that fills them takes
 // few page faults. Both may change at any time.
 static void test_large_blocks(void) {
-    void* live = kl_malloc((size_t)3 << 20);
+    enum { EACH = LARGE / SLICE_BYTES };
+    void* live = kl_malloc((size_t)2 << 20);
     CHECK(live != NULL && run_live_slices() >= RESERVE_HUGE_FROM);
     reserve_set_huge(true);
+    size_t most = UNKNOWN_FIRST + (run_live_slices() + LARGE_BLOCKS * EACH) / UNKNOWN_SHARE;
+    unsigned whole = allocate_large(1); // nothing is known yet
+    if (populates) CHECK(whole >= UNKNOWN_FIRST / EACH);
+    CHECK(whole * EACH <= most + HUGE_SLICES && whole < LARGE_BLOCKS - FILLING_JUDGED);
     CHECK(allocate_large(1) == 0);
     (void)allocate_large(LARGE);
     uint64_t before = event_total(EVENT_UNITS);
-    unsigned whole = allocate_large(LARGE);
+    whole = allocate_large(LARGE);
     if (populates) CHECK(whole >= LARGE_BLOCKS / 2);
     CHECK(event_total(EVENT_UNITS) - before <= LARGE_BLOCKS * LARGE / ((size_t)2 << 20));
     // Probes are rarer now: one in eight units of four blocks, and the first blocks may be cold.
