@@ -145,6 +145,13 @@ static void* enter_grown(uintptr_t owner, char* start, size_t bytes, bool filled
     return start;
 }
 
+static const struct mapping no_mapping = {NULL, 0};
+
+static struct mapping grow_warm(char* old_start, size_t old_bytes, size_t bytes) {
+    struct mapping warm = {old_start, old_bytes};
+    return mapping_cache_extend(&warm, bytes) ? warm : mapping_cache_move(warm, bytes);
+}
+
 void* jumbo_resize(struct page* page, size_t bytes) {
     uintptr_t owner = atomic_get(&page->owner);
     char* old_start = page->start;
@@ -153,8 +160,7 @@ void* jumbo_resize(struct page* page, size_t bytes) {
     if (bytes == old_bytes) return old_start;
     if (bytes < old_bytes && jumbo_shrink(page, bytes)) return old_start;
     jumbo_leave(page); // before another thread may map the range or its tail
-    struct mapping warm = {old_start, old_bytes};
-    if (!mapping_cache_extend(&warm, bytes)) warm = mapping_cache_move(warm, bytes);
+    struct mapping warm = bytes > old_bytes ? grow_warm(old_start, old_bytes, bytes) : no_mapping;
     if (warm.start != NULL) {
         jumbo_enter(page_of(warm.start), owner, warm.start, warm.bytes);
         return warm.start;

@@ -5,6 +5,7 @@
 #include "allocator/slices/window.h"
 #include "base/bits.h"
 #include "base/options.h"
+#include "base/panic.h"
 #include "os/memory.h"
 #include "os/process.h"
 
@@ -204,6 +205,7 @@ bool mapping_cache_extend(struct mapping* mapping, size_t bytes) {
 }
 
 struct mapping mapping_cache_move(struct mapping old, size_t bytes) {
+    KEEL_ASSERT(bytes >= old.bytes);
     if (!mapping_cache_has(bytes, SIZE_MAX)) return mapping_none;
     struct mapping target = take_for(bytes, 1);
     if (target.start == NULL) return target;

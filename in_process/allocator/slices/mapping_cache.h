@@ -39,8 +39,8 @@ struct mapping mapping_cache_cut(struct mapping mapping, size_t bytes);
 // Extends `mapping` to `bytes` by the cached mapping directly behind it. False: nothing changed.
 bool mapping_cache_extend(struct mapping* mapping, size_t bytes);
 
-// Moves the page tables of `old` to the start of a cached mapping of `bytes`, whose remainder keeps
-// its memory. Afterwards `old` is not mapped. NULL: not possible; nothing changed.
+// Moves the page tables of `old` to the start of a cached mapping of `bytes`, at least old.bytes,
+// whose remainder keeps its memory. Afterwards `old` is not mapped. NULL: not possible; nothing changed.
 struct mapping mapping_cache_move(struct mapping old, size_t bytes);
 
 // True if a mapping of `bytes` to bytes_max is here now.

@@ -260,6 +260,29 @@ static void test_lost_part_is_not_used(void) {
     mapping_cache_clear();
 }
 
+// A block that shrinks by too little to be cut does not move into a cached mapping, which may be
+// shorter than the block: its end would replace what is mapped behind.
+static void test_slightly_shrunk_stays(void) {
+    const size_t kib = 1024;
+    kl_free(filled(8 * MIB));
+    bool zero;
+    char* middle = jumbo_allocate(1472 * kib, 1, &zero);
+    char* behind = jumbo_allocate(1600 * kib, 1, &zero);
+    char* block = jumbo_allocate(1600 * kib, 1, &zero);
+    char* last = jumbo_allocate(1600 * kib, 1, &zero); // nothing free is beside the block
+    CHECK(middle + 1472 * kib == behind);
+    memset(block, 1, 1600 * kib);
+    memset(behind, 1, 1600 * kib);
+    kl_free(middle);
+    CHECK(kl_realloc(block, 1376 * kib) == block);
+    for (size_t i = 0; i < 1376 * kib; i++) CHECK(block[i] == 1);
+    for (size_t i = 0; i < 1600 * kib; i++) CHECK(behind[i] == 1);
+    kl_free(block);
+    kl_free(behind);
+    kl_free(last);
+    mapping_cache_clear();
+}
+
 // Where the control group has no room for it, a freed mapping does not stay, unless little is warm.
 static void test_full_group_keeps_no_mapping(void) {
     char* first = filled(8 * MIB);
@@ -301,6 +324,7 @@ int main(void) {
     test_smallest_fits();
     test_full_group_keeps_no_mapping();
     test_lost_part_is_not_used();
+    test_slightly_shrunk_stays();
     test_one_filled_block_is_enough();
     test_next_block_learns();
     test_doubling_takes_huge_pages();
