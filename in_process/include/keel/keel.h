@@ -338,7 +338,7 @@ KEEL_API size_t kl_check_all(void) KEEL_NOEXCEPT;
  *   - auto (default): when Keel uses 3 MiB more than at the start of the process. It starts earlier
  *     if two threads have allocated, and one of them has refilled its lists of free blocks 32
  *     times. (Each block size has its list. For small blocks, 32 refills usually take several
- *     hundred allocations or more.)
+ *     hundred allocations or more.) Not in the first 10 ms, while Keel uses less than 16 MiB.
  *   - on: like auto, but with 2 MiB instead of 3 MiB. In addition, a process with one thread gets a
  *     keeper even if it cannot have a confined thread (confined threads are explained below). Then
  *     the keeper is an ordinary thread.
