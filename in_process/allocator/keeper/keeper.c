@@ -223,7 +223,7 @@ static bool discard_surplus(void) {
     bool worked = false;
     size_t due = reserve_surplus();
     // The surplus that comes from a unit of 2 MiB stays: it would soon be populated again.
-    if (due <= HUGE_SLICES && reserve_affords_units()) return false;
+    if (reserve_is_rest_of_unit(due)) return false;
     for (unsigned step = 0; step < STEPS_MAX && due > 0; step++) {
         size_t done = reserve_discard(due < DISCARD_SLICES ? (unsigned)due : DISCARD_SLICES);
         reserve_surplus_done(done > 0 ? done : due);
@@ -502,6 +502,7 @@ bool keeper_end_confined(void) {
 void keeper_forbid_confined(void) {
     atomic_set(&confined_refused, 1);
     (void)keeper_end_confined();
+    if (!keeper_runs()) fresh_forget();
 }
 
 // Not for threads that hardly allocate, and not in a thread's first calls: those may come at its
@@ -534,11 +535,11 @@ static void start_if_required(void) {
     if (option_get(OPTION_KEEPER) == KEEPER_NEVER) return;
     bool second = has_second_thread();
     if (!second && !(has_grown() && may_restart())) return;
+    bool confined = !second && atomic_get(&confined_refused) == 0;
     if (is_young()) {
-        fresh_expect_looks(); // if the process goes on, there will be a keeper soon
+        if (second || confined) fresh_expect_looks(); // there will be a keeper soon
         return;
     }
-    bool confined = !second && atomic_get(&confined_refused) == 0;
     if (confined && (start(true) || atomic_get(&confined_refused) == 0)) return;
     if (second || option_get(OPTION_KEEPER) == KEEPER_ALWAYS) (void)start(false);
 }

@@ -44,6 +44,14 @@ static struct large large_of_run(struct run run, size_t slices) {
     return (struct large){run.start, run.zero};
 }
 
+// The budget of blocks of which nothing is known (reserve.h).
+static struct large large_of_warm(struct run run, size_t bytes) {
+    struct large block = large_of_run(run, slices_for(bytes));
+    bool unknown = bytes < FRESH_BYTES_MIN ? filling_is_unknown() : fresh_is_unknown();
+    if (unknown) reserve_begin_unknown(page_of(block.start));
+    return block;
+}
+
 static struct large large_of_mapping(size_t bytes, size_t alignment) {
     struct large block = {NULL, true};
     block.start = jumbo_allocate(bytes, alignment, &block.zero);
@@ -88,7 +96,7 @@ static struct large large_warm(size_t bytes, size_t alignment, bool spares) {
     if (mapping_fits && cached && mapping_cache_has(bytes, movable ? SIZE_MAX : 2 * bytes))
         return large_of_mapping(bytes, alignment);
     if (!spares && slices <= RUN_SLICES_MAX) run = run_allocate_warm((unsigned)slices);
-    if (run.start != NULL) return large_of_run(run, slices);
+    if (run.start != NULL) return large_of_warm(run, bytes);
     if (bytes < LARGE_MOVABLE_BYTES && partition_now() != 0) return large_none; // partition.h
     // If `cached`, the cache has been asked already.
     if (cached || !mapping_fits || !mapping_cache_has(bytes, 2 * bytes)) return large_none;
@@ -99,16 +107,13 @@ static const struct run run_none = {NULL, false, false};
 
 // Some slices of a unit of 2 MiB that this thread populates, if the program fills such blocks, or
 // if that is unknown and the budget has room.
-static struct run run_of_unit(size_t bytes, bool* unknown) {
+static struct run run_of_unit(size_t bytes) {
     unsigned slices = (unsigned)slices_for(bytes);
-    bool takes;
-    if (bytes < FRESH_BYTES_MIN) {
-        enum filling filling = filling_of_next();
-        *unknown = filling == FILLING_UNKNOWN;
-        takes = *unknown ? reserve_affords_unknown(slices) : filling == FILLING_EXPECTED;
-    } else {
-        takes = *unknown = fresh_affords_unknown(bytes);
-    }
+    if (bytes >= FRESH_BYTES_MIN)
+        return fresh_affords_unknown(bytes) ? reserve_take(slices) : run_none;
+    enum filling filling = filling_of_next();
+    bool takes =
+        filling == FILLING_UNKNOWN ? reserve_affords_unknown(slices) : filling == FILLING_EXPECTED;
     return takes ? reserve_take(slices) : run_none;
 }
 
@@ -123,13 +128,12 @@ static bool spares_reserve(size_t bytes) {
 }
 
 // Takes warm slices if possible.
-static struct run run_likely_filled(size_t bytes, bool populates, bool spares, bool* unknown) {
+static struct run run_likely_filled(size_t bytes, bool populates, bool spares) {
     unsigned slices = (unsigned)slices_for(bytes);
     struct run run = spares ? run_none : run_allocate_warm(slices);
     if (run.start != NULL) return run;
-    if (populates) run = run_of_unit(bytes, unknown);
+    if (populates) run = run_of_unit(bytes);
     if (run.start != NULL) return run;
-    *unknown = false;
     run = spares ? run_allocate_cold(slices) : run_allocate(slices);
     if (run.start != NULL && !run.warm && bytes < FRESH_BYTES_MIN) filling_watch(run.start, bytes);
     return run;
@@ -140,11 +144,11 @@ static void watch_fresh(struct run run, size_t bytes) {
 }
 
 // A run within a unit can have been populated as one huge page.
-static struct run run_for_block(size_t bytes, size_t alignment_slices, bool populates, bool spares,
-                                bool* unknown) {
+static struct run run_for_block(size_t bytes, size_t alignment_slices, bool populates,
+                                bool spares) {
     unsigned slices = (unsigned)slices_for(bytes);
     struct run run = alignment_slices > 1 ? run_allocate_aligned(slices, (unsigned)alignment_slices)
-                     : slices <= HUGE_SLICES ? run_likely_filled(bytes, populates, spares, unknown)
+                     : slices <= HUGE_SLICES ? run_likely_filled(bytes, populates, spares)
                                              : run_allocate(slices);
     watch_fresh(run, bytes);
     return run;
@@ -152,10 +156,10 @@ static struct run run_for_block(size_t bytes, size_t alignment_slices, bool popu
 
 // True: on huge pages of its own the block takes fewer page faults than on cold slices. In the
 // secure flavour mappings are not kept in quarantine.
-static bool is_better_mapped(size_t bytes) {
+static bool is_better_mapped(size_t bytes, bool populates) {
     if (KEEL_SECURE) return false;
     return fresh_is_expected(bytes) ||
-           (slices_for(bytes) > HUGE_SLICES && fresh_affords_unknown(bytes));
+           (populates && slices_for(bytes) > HUGE_SLICES && fresh_affords_unknown(bytes));
 }
 
 struct large large_allocate(size_t bytes, size_t alignment, bool populates) {
@@ -173,16 +177,13 @@ struct large large_allocate(size_t bytes, size_t alignment, bool populates) {
     if (bytes >= FRESH_BYTES_MIN) fresh_learn();
     bool too_wide = alignment_slices > 1 && slices + alignment_slices - 1 > SUPERBLOCK_SLICES;
     bool movable = bytes >= LARGE_MOVABLE_BYTES;
-    if (movable || too_wide || is_better_mapped(bytes)) {
+    if (movable || too_wide || is_better_mapped(bytes, populates)) {
         struct large block = large_jumbo(bytes, alignment);
         // Where the system refuses a mapping, there may still be slices.
         if (block.start != NULL || too_wide || slices > RUN_SLICES_MAX) return block;
     }
-    bool unknown = false;
-    struct run run = run_for_block(bytes, alignment_slices, populates, spares, &unknown);
-    struct large block = large_of_run(run, slices);
-    if (unknown) reserve_begin_unknown(page_of(block.start));
-    return block;
+    struct run run = run_for_block(bytes, alignment_slices, populates, spares);
+    return run.warm ? large_of_warm(run, bytes) : large_of_run(run, slices);
 }
 
 struct large large_allocate_in(struct arena* arena, size_t bytes, size_t alignment) {
@@ -315,7 +316,6 @@ void* large_resize(struct page* page, size_t bytes) {
         bool small_rest = bytes < LARGE_MOVABLE_BYTES && bytes <= page->bytes / 2;
         return small_rest ? NULL : jumbo_resize(page, bytes);
     }
-    reserve_end_unknown(page);
     size_t slices = page->bytes / SLICE_BYTES;
     size_t wanted = slices_for(bytes);
     if (bytes <= SLICE_BYTES) return NULL;
@@ -325,6 +325,6 @@ void* large_resize(struct page* page, size_t bytes) {
     if (wanted * SLICE_BYTES < FRESH_BYTES_MIN) end_fresh(page);
     if (wanted < slices)
         run_release(page->start + wanted * SLICE_BYTES, (unsigned)(slices - wanted));
-    page->bytes = wanted * SLICE_BYTES;
+    reserve_resize_unknown(page, wanted * SLICE_BYTES);
     return page->start;
 }

@@ -39,12 +39,16 @@ static void look(unsigned index) {
     judge(filled);
 }
 
+bool filling_is_unknown(void) {
+    uint32_t blocks = atomic_get(&judged);
+    return blocks == 0 || (blocks < FILLING_JUDGED && atomic_get(&part) >= FILLING_PART);
+}
+
 enum filling filling_of_next(void) {
     for (unsigned i = 0; i < FILLING_PLACES; i++) look(i);
-    uint32_t blocks = atomic_get(&judged);
     uint32_t filled = atomic_get(&part);
-    if (blocks > 0 && filled < FILLING_PART) return FILLING_DOUBTED;
-    if (blocks < FILLING_JUDGED) return FILLING_UNKNOWN;
+    if (filling_is_unknown()) return FILLING_UNKNOWN;
+    if (filled < FILLING_PART) return FILLING_DOUBTED;
     uint32_t interval = filled < FILLING_PART_SURE ? FILLING_PROBE_DRAWS : FILLING_PROBE_DRAWS_MAX;
     uint32_t drawn = atomic_get(&draws) + 1;
     atomic_set(&draws, drawn < interval ? drawn : 0);

@@ -43,7 +43,8 @@ enum filling {
 // Of the next block. Looks at the watched blocks. Any thread.
 enum filling filling_of_next(void);
 
-// True: the blocks seen last were not all empty. Looks at none.
+// The same without a look. Seen: the blocks seen last were not all empty.
+bool filling_is_unknown(void);
 bool filling_is_seen(void);
 
 // Watches a block on cold slices, if there is a place.

@@ -21,6 +21,7 @@ static atomic_state waits;        // a block has begun since the last look
 static atomic_state is_looked_at; // a keeper looks at the places
 static atomic_state streak;       // blocks in succession that were filled
 static atomic_state doubted;      // a block was not filled, and none has been since
+static atomic_state is_unsure;    // only blocks with huge pages have been seen to be filled
 static atomic_state probe_draws;  // blocks below FRESH_PROVEN_BYTES since the last probe
 static atomic_word probe;         // the probe that has not been judged yet; 0: none
 static atomic_state newest;       // the place that was filled last
@@ -35,14 +36,18 @@ bool fresh_is_seen(void) {
     return atomic_get(&streak) >= FRESH_STREAK;
 }
 
+bool fresh_is_unknown(void) {
+    return !fresh_is_seen() && atomic_get(&doubted) == 0;
+}
+
 bool fresh_affords_unknown(size_t bytes) {
     if (bytes < FRESH_BYTES_MIN || bytes > FRESH_UNKNOWN_BYTES_MAX) return false;
-    return !fresh_is_seen() && atomic_get(&doubted) == 0 &&
-           reserve_affords_unknown(bytes / SLICE_BYTES);
+    return fresh_is_unknown() && reserve_affords_unknown((bytes + SLICE_BYTES - 1) / SLICE_BYTES);
 }
 
 // Threads may draw the same number: then there are two probes, of which one is judged.
 static bool probe_is_due(size_t bytes) {
+    if (atomic_get(&is_unsure) != 0) return atomic_get(&probe) == 0;
     if (bytes >= FRESH_PROVEN_BYTES) return false;
     uint32_t draws = atomic_get(&probe_draws) + 1;
     atomic_set(&probe_draws, draws < FRESH_PROBE_DRAWS ? draws : 0);
@@ -146,23 +151,32 @@ static enum finding look(char* start, size_t bytes, enum fresh_memory memory) {
     return behind > 1 ? FOUND_SCATTERED : FOUND_NOTHING;
 }
 
+static void count_filled(enum fresh_memory memory, uint32_t blocks) {
+    uint32_t now = atomic_get(&streak);
+    if (memory == FRESH_UNKNOWN && now < FRESH_STREAK) atomic_set(&is_unsure, 1);
+    if (memory != FRESH_UNKNOWN) atomic_set(&is_unsure, 0);
+    if (now < FRESH_STREAK)
+        atomic_set(&streak, now + blocks < FRESH_STREAK ? now + blocks : FRESH_STREAK);
+    atomic_set(&doubted, 0);
+}
+
 // A block that is filled to its end proves as much as FRESH_STREAK blocks of which only the front
 // was seen.
-static bool proves(const char* start, size_t bytes) {
+static bool proves(const char* start, unsigned index) {
+    size_t bytes = atomic_get(&places[index].bytes);
     // Without a keeper nobody would see that the program fills its blocks no more.
     if (bytes == 0 || atomic_get(&is_looked_at) == 0 || !is_filled(start, bytes)) return false;
-    if (atomic_get(&streak) < FRESH_STREAK) atomic_set(&streak, FRESH_STREAK);
-    atomic_set(&doubted, 0);
+    count_filled((enum fresh_memory)atomic_get(&places[index].memory), FRESH_STREAK);
     return true;
 }
 
 void fresh_learn(void) {
     if (atomic_get(&places_used) == 0) return;
-    if (atomic_get(&streak) >= FRESH_STREAK && atomic_get(&probe) == 0) return;
+    bool sure = atomic_get(&is_unsure) == 0 && atomic_get(&probe) == 0;
+    if (atomic_get(&streak) >= FRESH_STREAK && sure) return;
     unsigned index = atomic_get(&newest);
     uintptr_t start = atomic_get_acquire(&places[index].start);
-    if (start != 0 && proves((const char*)start, atomic_get(&places[index].bytes)))
-        place_clear(index, start);
+    if (start != 0 && proves((const char*)start, index)) place_clear(index, start);
 }
 
 bool fresh_doubles(const char* start, size_t bytes, size_t bytes_after) {
@@ -177,7 +191,7 @@ void fresh_end(const char* start) {
     for (unsigned i = 0; i < FRESH_PLACES; i++) {
         if (atomic_get(&places[i].start) != (uintptr_t)start) continue;
         // The block ends before it has been judged: this thread looks.
-        if (atomic_get(&streak) < FRESH_STREAK) (void)proves(start, atomic_get(&places[i].bytes));
+        if (atomic_get(&streak) < FRESH_STREAK) (void)proves(start, i);
         place_clear(i, (uintptr_t)start);
     }
 }
@@ -193,8 +207,7 @@ static void place_look(unsigned index, uint64_t now_ms) {
     if (finding == FOUND_FILLED) {
         if (memory == FRESH_MAPPING || memory == FRESH_PROBE)
             os_prefer_huge_pages((void*)start, bytes);
-        if (atomic_get(&streak) < FRESH_STREAK) atomic_set(&streak, atomic_get(&streak) + 1);
-        atomic_set(&doubted, 0);
+        count_filled(memory, 1);
     }
     bool late = now_ms - begun_ms >= FRESH_LOOK_MS;
     bool surely = finding == FOUND_FILLED || (finding == FOUND_SCATTERED && front_shows(memory));

@@ -23,7 +23,8 @@
 // pages, so that nothing can be learnt from it. Of these blocks, every FRESH_PROBE_DRAWS-th is a
 // probe: it gets small pages, and until it has been seen that it was filled, no other one gets
 // huge pages. A program that stops filling its blocks has huge pages in at most FRESH_PROBE_DRAWS
-// of them. A block on slices is looked at to begin with, but gets no huge pages.
+// of them. A larger block is a probe if only blocks with huge pages were seen to be filled, because
+// a few touches make all of such a block resident. A block on slices is looked at to begin with, but gets no huge pages.
 //
 // Bounds: an allocation looks at FRESH_PLACES words. So does a free of FRESH_BYTES_MIN or more.
 // While a keeper looks and no huge pages are expected, either makes at most FRESH_SAMPLES system
@@ -60,6 +61,9 @@ bool fresh_is_expected(size_t bytes);
 
 // True: blocks were seen to be filled, and none since that was not.
 bool fresh_is_seen(void);
+
+// True: neither that nor the opposite was seen.
+bool fresh_is_unknown(void);
 
 // True: nothing is known, and the budget has room for a mapping of this size.
 bool fresh_affords_unknown(size_t bytes);

@@ -21,7 +21,7 @@ uint64_t huge_unit_take_dirty(struct superblock* superblock);
 void huge_unit_prefer(struct free_run run);
 
 // Maps the group of units behind that of `run`, if it is time to. Later, threads that need a unit
-// would have to wait for the one that maps the group. At most 2 system calls, and those of
+// would have to wait for the one that maps the group. At most 3 system calls, and those of
 // window_for.
 void huge_units_map_ahead(struct free_run run);
 

@@ -1,6 +1,5 @@
 #include "allocator/slices/jumbo.h"
 #include "allocator/slices/fresh.h"
-#include "allocator/slices/mapping_cache.h"
 #include "allocator/slices/reserve.h"
 #include "allocator/slices/window.h"
 #include "base/bits.h"
@@ -12,13 +11,6 @@
 #define TABLE_BYTES ((size_t)2 << 20) // described by one page-table page (x86-64, arm64 with 4 KiB)
 #define UNUSED_BYTES_MAX ((size_t)8 << 20)
 
-static atomic_signed live_bytes;
-
-size_t jumbo_live_bytes(void) {
-    int64_t bytes = atomic_get(&live_bytes);
-    return bytes < 0 ? 0 : (size_t)bytes;
-}
-
 // Another thread may have unmapped the range just before. The system has given it to us, which
 // orders all accesses; loading the word that jumbo_leave released expresses that order in the
 // language.
@@ -27,12 +19,12 @@ static void jumbo_enter(struct page* page, uintptr_t owner, char* start, size_t 
     page->start = start;
     page->bytes = bytes;
     page->block_bytes = 0;
-    (void)atomic_add(&live_bytes, (int64_t)bytes);
+    (void)atomic_add(&mapping_live_total, (int64_t)bytes);
     atomic_set_release(&page->owner, owner);
 }
 
 static void jumbo_leave(struct page* page) {
-    (void)atomic_sub(&live_bytes, (int64_t)page->bytes);
+    (void)atomic_sub(&mapping_live_total, (int64_t)page->bytes);
     reserve_end_unknown(page);
     fresh_end(page->start);
     page->start = NULL;
@@ -131,9 +123,8 @@ static bool jumbo_shrink(struct page* page, size_t bytes) {
     char* rest = page->start + used;
     if (page->bytes < used + MAPPING_CUT_MIN || window_for(rest) == NULL) return false;
     size_t rest_bytes = page->bytes - used;
-    reserve_end_unknown(page);
-    (void)atomic_sub(&live_bytes, (int64_t)rest_bytes);
-    page->bytes = used;
+    (void)atomic_sub(&mapping_live_total, (int64_t)rest_bytes);
+    reserve_resize_unknown(page, used);
     mapping_cache_put((struct mapping){rest, rest_bytes});
     return true;
 }
@@ -152,13 +143,10 @@ static struct mapping grow_warm(char* old_start, size_t old_bytes, size_t bytes)
     return mapping_cache_extend(&warm, bytes) ? warm : mapping_cache_move(warm, bytes);
 }
 
-void* jumbo_resize(struct page* page, size_t bytes) {
+static void* resize_mapping(struct page* page, size_t bytes) {
     uintptr_t owner = atomic_get(&page->owner);
     char* old_start = page->start;
     size_t old_bytes = page->bytes;
-    bytes = round_up(bytes, os_page_bytes());
-    if (bytes == old_bytes) return old_start;
-    if (bytes < old_bytes && jumbo_shrink(page, bytes)) return old_start;
     jumbo_leave(page); // before another thread may map the range or its tail
     struct mapping warm = bytes > old_bytes ? grow_warm(old_start, old_bytes, bytes) : no_mapping;
     if (warm.start != NULL) {
@@ -177,6 +165,17 @@ void* jumbo_resize(struct page* page, size_t bytes) {
         return NULL;
     }
     return enter_grown(owner, start, bytes, filled);
+}
+
+void* jumbo_resize(struct page* page, size_t bytes) {
+    char* old_start = page->start;
+    bool unknown = page->unknown != 0;
+    bytes = round_up(bytes, os_page_bytes());
+    if (bytes == page->bytes) return old_start;
+    if (bytes < page->bytes && jumbo_shrink(page, bytes)) return old_start;
+    char* resized = resize_mapping(page, bytes);
+    if (unknown) reserve_begin_unknown(page_of(resized != NULL ? resized : old_start));
+    return resized;
 }
 
 void* jumbo_adopt(uintptr_t heap, char* old_start, size_t old_bytes, size_t bytes) {

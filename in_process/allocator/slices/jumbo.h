@@ -8,6 +8,7 @@
 #ifndef KEEL_ALLOCATOR_SLICES_JUMBO_H
 #define KEEL_ALLOCATOR_SLICES_JUMBO_H
 
+#include "allocator/slices/mapping_cache.h"
 #include "allocator/slices/page_map.h"
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,7 +27,5 @@ void* jumbo_resize(struct page* page, size_t bytes);
 // still belong to the caller; they are all zero and have no memory. NULL: nothing changed (always
 // before Linux 5.7).
 void* jumbo_adopt(uintptr_t heap, char* old_start, size_t old_bytes, size_t bytes);
-
-size_t jumbo_live_bytes(void);
 
 #endif

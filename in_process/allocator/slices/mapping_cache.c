@@ -18,6 +18,7 @@ static KEEL_LARGER struct {
 } places[MAPPING_PLACES];
 static struct index_set used; // the places that may have a mapping, by the protocol of index_set.h
 atomic_signed mapping_cache_total;
+atomic_signed mapping_live_total;
 
 #define PIECES 8u // in which a mapping is discarded
 

@@ -40,7 +40,8 @@ struct mapping mapping_cache_cut(struct mapping mapping, size_t bytes);
 bool mapping_cache_extend(struct mapping* mapping, size_t bytes);
 
 // Moves the page tables of `old` to the start of a cached mapping of `bytes`, at least old.bytes,
-// whose remainder keeps its memory. Afterwards `old` is not mapped. NULL: not possible; nothing changed.
+// whose remainder keeps its memory. Afterwards `old` is not mapped. NULL: not possible; nothing
+// changed.
 struct mapping mapping_cache_move(struct mapping old, size_t bytes);
 
 // True if a mapping of `bytes` to bytes_max is here now.
@@ -55,6 +56,15 @@ size_t mapping_cache_age(uint64_t now_ms, size_t bytes_max);
 
 // Unmaps everything that is here now.
 void mapping_cache_clear(void);
+
+// Bytes of the mappings that jumbo blocks are in. Here, because the reserve reads them, which
+// jumbo.c calls.
+extern atomic_signed mapping_live_total;
+
+KEEL_INLINE size_t jumbo_live_bytes(void) {
+    int64_t bytes = atomic_get(&mapping_live_total);
+    return bytes < 0 ? 0 : (size_t)bytes;
+}
 
 extern atomic_signed mapping_cache_total; // bytes kept
 

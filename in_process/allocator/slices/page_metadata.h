@@ -39,8 +39,8 @@ enum {
 // written when the page begins and when it ends; in between only the flag PAGE_FULL changes. Any
 // thread that holds a live block of the page may read it.
 //
-//   0       8       16      24            28         30      32    48         49          50        56
-//   | owner | start | bytes | block_bytes | capacity | class | ... | distance | partition | unknown |
+//   0       8       16      24            28         30      32    48         49          50   56
+//   | owner | start | bytes | block_bytes | capacity | class | ... | distance | partition | .. |
 //
 //   32         40       48          56       64
 //   | fast_end | usable | see above | states |        read in the secure flavour only

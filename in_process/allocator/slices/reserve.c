@@ -1,7 +1,6 @@
 #include "allocator/slices/reserve.h"
 #include "allocator/slices/arena.h"
 #include "allocator/slices/huge_unit.h"
-#include "allocator/slices/jumbo.h"
 #include "allocator/slices/mapping_cache.h"
 #include "allocator/slices/page_map.h"
 #include "allocator/slices/run.h"
@@ -34,7 +33,8 @@ static atomic_state huge;         // enum huge: whether units of 2 MiB are huge 
 static atomic_bits missed;        // slices, since the last unit was begun
 static atomic_signed units_begun; // units that are being populated
 static atomic_signed maintained;  // runs that are being populated or discarded
-static atomic_bits begun_warm;    // slices of pages and blocks admitted without need, by now
+static atomic_bits begun_warm;    // slices of pages that reserve_affords_warm admitted, by now
+static atomic_bits unknown;       // slices of large blocks that reserve_affords_unknown counts
 
 void reserve_set_keeper(bool by_keeper) {
     atomic_set(&kept, by_keeper);
@@ -118,7 +118,7 @@ static void period_turn(void) {
     uint64_t lowest = atomic_get(&period_lowest);
     uint64_t target_now = atomic_get(&target);
     uint64_t due = end != 0 && lowest > target_now ? lowest - target_now : 0;
-    if (due <= HUGE_SLICES && reserve_affords_units()) due = 0; // the rest of a unit
+    if (reserve_is_rest_of_unit(due)) due = 0;
     atomic_set(&surplus, due);
     atomic_set(&period_lowest, run_dirty_slices());
     atomic_set(&peak_before, atomic_get(&peak_now));
@@ -266,6 +266,10 @@ bool reserve_affords_units(void) {
     return likely_used_slices() >= RESERVE_HUGE_FROM;
 }
 
+bool reserve_is_rest_of_unit(size_t slices) {
+    return slices <= HUGE_SLICES && reserve_affords_units() && may_have_huge();
+}
+
 bool reserve_affords_units_ahead(void) {
     return likely_used_slices() >= RESERVE_AHEAD_FROM;
 }
@@ -275,17 +279,11 @@ bool reserve_affords_warm(void) {
     return used >= RESERVE_HUGE_FROM && atomic_get(&begun_warm) < used / WARM_SHARE + WARM_FIRST;
 }
 
-// Whole units, because they are populated for the block.
-static size_t unknown_slices(size_t slices) {
-    return round_up(slices, HUGE_SLICES);
-}
-
 bool reserve_affords_unknown(size_t slices) {
     size_t most = UNKNOWN_FIRST + live_slices() / UNKNOWN_SHARE;
     if (most > UNKNOWN_MAX) most = UNKNOWN_MAX;
-    slices = unknown_slices(slices);
-    return may_have_huge() && atomic_get(&begun_warm) + slices <= most &&
-           reserve_cap_admits(slices);
+    return may_have_huge() && atomic_get(&unknown) + slices <= most &&
+           reserve_cap_admits(slices > HUGE_SLICES ? slices : HUGE_SLICES);
 }
 
 void reserve_begun_warm(unsigned slices) {
@@ -297,18 +295,25 @@ void reserve_ended_warm(unsigned slices) {
 
 void reserve_begin_unknown(struct page* page) {
     page->unknown = 1;
-    reserve_begun_warm((unsigned)unknown_slices(page->bytes / SLICE_BYTES));
+    (void)atomic_add(&unknown, page->bytes / SLICE_BYTES);
 }
 void reserve_end_unknown(struct page* page) {
     if (page->unknown == 0) return;
     page->unknown = 0;
-    reserve_ended_warm((unsigned)unknown_slices(page->bytes / SLICE_BYTES));
+    (void)atomic_sub(&unknown, page->bytes / SLICE_BYTES);
+}
+void reserve_resize_unknown(struct page* page, size_t bytes) {
+    bool counts = page->unknown != 0;
+    reserve_end_unknown(page);
+    page->bytes = bytes;
+    if (counts) reserve_begin_unknown(page);
 }
 
 // Warm slices that are scattered serve no run of several slices, so more of them are admitted then.
 // Of units under way, other threads will soon have used a half.
 static bool admits_unit(unsigned slices) {
     size_t used = likely_used_slices();
+    if (partition_now() != 0) return false; // units are of partition 0
     if (used + slices < RESERVE_HUGE_FROM || !may_have_huge()) return false;
     size_t begun = (size_t)atomic_get(&units_begun) * HUGE_SLICES;
     size_t warm_max = used / (slices == 1 ? 8 : 4) + (begun == 0 ? HUGE_SLICES : 0);

@@ -87,6 +87,8 @@ size_t reserve_populate_huge(void);
 #define RESERVE_AHEAD_FROM ((size_t)96) // 6 MiB
 bool reserve_affords_units(void);
 bool reserve_affords_units_ahead(void);
+// True: so many slices may be what is left of a unit, which would soon be needed again.
+bool reserve_is_rest_of_unit(size_t slices);
 #define RESERVE_BASE ((size_t)6) // slices of the reserve, beside a sixteenth of the live memory
 
 // Below a control group's limit, this much is the program's.
@@ -110,10 +112,11 @@ struct run reserve_take(unsigned slices);
 #define WARM_SHARE 2u
 bool reserve_affords_warm(void);
 // True: a large block of so many slices may occupy all of its memory although it is not known
-// whether the program will fill it. With the pages above, such blocks may have UNKNOWN_FIRST
-// slices, and one more for each UNKNOWN_SHARE live slices, but not more than UNKNOWN_MAX. A block
-// counts with the units that are populated for it, until it ends or gets another size. No block may
-// without huge pages or without a keeper.
+// whether the program will fill it. Such blocks may have UNKNOWN_FIRST slices, and one more for each
+// UNKNOWN_SHARE live slices, but not more than UNKNOWN_MAX. Each large block on warm slices or huge
+// pages counts until it ends, if nothing was known when it began. Threads that ask at the same time
+// may together exceed it by what each of them takes. No block may where the system has no huge
+// pages, or with KEEL_KEEPER=off.
 #define UNKNOWN_FIRST ((size_t)128) // 8 MiB
 #define UNKNOWN_SHARE 4u
 #define UNKNOWN_MAX ((size_t)512) // 32 MiB
@@ -121,6 +124,8 @@ bool reserve_affords_unknown(size_t slices);
 struct page;
 void reserve_begin_unknown(struct page* page);
 void reserve_end_unknown(struct page* page);
+// Gives page->bytes another value.
+void reserve_resize_unknown(struct page* page, size_t bytes);
 void reserve_begun_warm(unsigned slices);
 void reserve_ended_warm(unsigned slices);
 

@@ -133,14 +133,21 @@ static struct run bucket_take(struct window* window, unsigned bucket,
     return run_none;
 }
 
+// In the set where some runs may be long enough, in that where all are, and in that of free
+// superblocks.
+static struct run window_take_strictly(struct window* window, struct search* search) {
+    const unsigned buckets[] = {search->lowest, search->bucket, RUN_BUCKETS - 1};
+    struct run run = run_none;
+    for (unsigned i = 0; i < 3 && run.start == NULL; i++) {
+        if (i == 0 || buckets[i] != buckets[i - 1])
+            run = bucket_take(window, buckets[i], search->preference, search);
+    }
+    return run;
+}
+
 static struct run window_take(struct window* window, struct search* search) {
     unsigned bucket = search->bucket;
-    if (search->strict) {
-        struct run strict = bucket_take(window, search->lowest, search->preference, search);
-        return strict.start != NULL || bucket == search->lowest
-                   ? strict
-                   : bucket_take(window, bucket, search->preference, search);
-    }
+    if (search->strict) return window_take_strictly(window, search);
     struct run run = search->preference == RUN_COLD ? bucket_take(window, bucket, RUN_COLD, search)
                                                     : dirty_take(window, search);
     if (run.start == NULL && bucket != search->lowest)
@@ -312,9 +319,11 @@ struct run run_allocate(unsigned slices) {
 
 struct run run_allocate_cold(unsigned slices) {
     struct run run = arena_take_shared(slices, 1);
+    if (run.start != NULL) return run;
     struct search search = {.slices = slices, .preference = RUN_COLD, .strict = true};
-    if (run.start == NULL) run = narrow_allocate(&search);
-    if (run.start == NULL && window_grow(1)) run = narrow_allocate(&search);
+    run = narrow_allocate(&search);
+    // If the search was cut short, there may be cold slices that it has not found.
+    if (run.start == NULL && !search.cut_short && window_grow(1)) run = narrow_allocate(&search);
     return run.start != NULL ? run_count(run, slices) : allocate(slices, RUN_COLD);
 }
 

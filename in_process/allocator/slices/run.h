@@ -37,8 +37,8 @@ enum run_preference { RUN_WARM, RUN_COLD, RUN_ANY };
 // As run_allocate, with a preference; slices <= RUN_NARROW.
 struct run run_allocate_narrow(unsigned slices, enum run_preference preference);
 
-// A run that is not warm, if the system maps more address space where there is none; slices <=
-// RUN_NARROW. As two run searches and one that may map.
+// A run that is not warm, if a search finds one or the address space grows where there is none;
+// slices <= RUN_NARROW. Bound: three run searches.
 struct run run_allocate_cold(unsigned slices);
 
 // `slices` in 1..RUN_SLICES_MAX. A run of more than 64 consists of whole superblocks except for its
@@ -100,8 +100,8 @@ struct free_run run_take_dirty(unsigned slices_max);
 bool run_splits_unit(struct free_run run);
 // Takes free slices of partition 0 that do not occupy memory, from the lowest address on.
 struct free_run run_take_cold(unsigned slices_max);
-// Takes a closed unit of the huge zone, 2 MiB. Any thread. slices 0: there is none, or another
-// thread is mapping the next ones.
+// Takes a closed unit of the huge zone, 2 MiB. Any thread. slices 0: there is none, or other
+// threads are mapping the next groups of them.
 struct free_run run_take_closed(void);
 // Makes a closed unit free as it is, for when the system refuses other memory: its first use takes
 // the fault that zeroes 2 MiB. False: there is none, or the thread's partition is not 0.

@@ -12,6 +12,7 @@
 #include "check.h"
 #include "keel/keel.h"
 #include "os/machine.h"
+#include "os/memory.h"
 #include "os/process.h"
 #include <string.h>
 #include <sys/resource.h>
@@ -63,14 +64,14 @@ static void test_blocks_count_until_they_end(void) {
     }
 }
 
-static void test_resized_blocks_count_no_more(void) {
+static void test_resized_blocks_count(void) {
     static const size_t sizes[][2] = {{MIB, MIB / 2}, {6 * MIB, 12 * MIB}, {6 * MIB, 5 * MIB}};
     for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         reserve_discard_all();
         char* block = take(sizes[i][0]);
         CHECK(page_of(block)->unknown == 1);
         CHECK((block = kl_realloc(block, sizes[i][1])) != NULL);
-        CHECK(page_of(block)->unknown == 0);
+        CHECK(page_of(block)->unknown == 1 && page_of(block)->bytes == sizes[i][1]);
         kl_free(block);
         kl_collect(true);
         CHECK(budget_is_whole());
@@ -87,9 +88,9 @@ static void test_budget_is_bounded(void) {
         reserve_discard_all();
         for (unsigned i = 0; i < COUNT; i++) {
             blocks[i] = take(sizes[s]);
-            if (page_of(blocks[i])->unknown != 0) charged += (sizes[s] + 2 * MIB - 1) / (2 * MIB);
+            if (page_of(blocks[i])->unknown != 0)
+                charged += page_of(blocks[i])->bytes / SLICE_BYTES;
         }
-        charged *= HUGE_SLICES;
         CHECK(charged >= UNKNOWN_FIRST);
         CHECK(charged <= UNKNOWN_MAX);
         for (unsigned i = 0; i < COUNT; i++) kl_free(blocks[i]);
@@ -115,6 +116,32 @@ static void test_sparse_block_ends_it(void) {
     kl_free(sparse);
     kl_free(filled);
     fresh_forget();
+    reserve_discard_all();
+}
+
+// Of blocks with huge pages, a few touches make all resident: the next one is a probe.
+static void test_sparse_blocks_are_found(void) {
+    enum { COUNT = 20 };
+    char* blocks[COUNT];
+    unsigned huge = 0;
+    reserve_discard_all();
+    fresh_expect_looks();
+    for (unsigned i = 0; i < COUNT; i++) {
+        blocks[i] = take(6 * MIB);
+        for (size_t at = 0; at < 6 * MIB; at += MIB) blocks[i][at] = 1;
+        huge += os_page_is_resident(blocks[i] + 3 * MIB + MIB / 2);
+        (void)fresh_look(os_clock_ms());
+        (void)fresh_look(os_clock_ms() + FRESH_LOOK_MS);
+    }
+    CHECK(!fresh_is_seen() && !fresh_is_unknown() && huge <= 3);
+    for (unsigned i = 0; i < COUNT; i++) kl_free(blocks[i]);
+    reserve_discard_all();
+    CHECK(budget_is_whole());
+    memset(blocks[0] = take(6 * MIB), 1, 6 * MIB); // one that is filled ends the doubt
+    (void)fresh_look(os_clock_ms());
+    fresh_forget();
+    CHECK(fresh_is_unknown());
+    kl_free(blocks[0]);
     reserve_discard_all();
 }
 
@@ -180,8 +207,9 @@ int main(void) {
     reserve_set_huge(true);
     test_first_blocks_take_few_faults();
     test_blocks_count_until_they_end();
-    test_resized_blocks_count_no_more();
+    test_resized_blocks_count();
     test_budget_is_bounded();
+    test_sparse_blocks_are_found();
     test_sparse_block_ends_it();
     test_rest_of_unit_is_no_surplus();
     test_next_group_is_mapped_ahead();
