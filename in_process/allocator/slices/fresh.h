@@ -24,7 +24,8 @@
 // probe: it gets small pages, and until it has been seen that it was filled, no other one gets
 // huge pages. A program that stops filling its blocks has huge pages in at most FRESH_PROBE_DRAWS
 // of them. A larger block is a probe if only blocks with huge pages were seen to be filled, because
-// a few touches make all of such a block resident. A block on slices is looked at to begin with, but gets no huge pages.
+// a few touches make all of such a block resident. A block on slices is looked at to begin with,
+// but gets no huge pages.
 //
 // Bounds: an allocation looks at FRESH_PLACES words. So does a free of FRESH_BYTES_MIN or more.
 // While a keeper looks and no huge pages are expected, either makes at most FRESH_SAMPLES system
