@@ -114,8 +114,8 @@ bool reserve_affords_warm(void);
 // True: a large block of so many slices may occupy all of its memory although it is not known
 // whether the program will fill it. Such blocks may have UNKNOWN_FIRST slices, and one more for
 // each UNKNOWN_SHARE live slices, but not more than UNKNOWN_MAX. Each large block on warm slices or
-// huge pages counts until it ends, if nothing was known when it began. Threads that ask at the same time
-// may together exceed it by what each of them takes. No block may where the system has no huge
+// huge pages counts until it ends, if nothing was known when it began. Threads that ask at the same
+// time may together exceed it by what each of them takes. No block may where the system has no huge
 // pages, or with KEEL_KEEPER=off.
 #define UNKNOWN_FIRST ((size_t)128) // 8 MiB
 #define UNKNOWN_SHARE 4u
