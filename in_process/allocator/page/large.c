@@ -121,7 +121,7 @@ static struct run run_of_unit(size_t bytes) {
 // it. More than that is warm if it was freed.
 static bool spares_reserve(size_t bytes) {
     if (!reserve_has_keeper() || reserve_is_preferred() || space_is_scarce()) return false;
-    if (bytes >= LARGE_MOVABLE_BYTES) return false;
+    if (KEEL_SECURE || bytes >= LARGE_MOVABLE_BYTES) return false;
     bool filled = bytes < FRESH_BYTES_MIN ? filling_is_seen() : fresh_is_seen();
     size_t prepared = reserve_target() + run_live_slices() / 8 + 2 * HUGE_SLICES;
     return !filled && run_dirty_slices() < prepared + slices_for(bytes);

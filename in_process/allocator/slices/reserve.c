@@ -282,7 +282,7 @@ bool reserve_affords_warm(void) {
 bool reserve_affords_unknown(size_t slices) {
     size_t most = UNKNOWN_FIRST + live_slices() / UNKNOWN_SHARE;
     if (most > UNKNOWN_MAX) most = UNKNOWN_MAX;
-    return may_have_huge() && atomic_get(&unknown) + slices <= most &&
+    return !KEEL_SECURE && may_have_huge() && atomic_get(&unknown) + slices <= most &&
            reserve_cap_admits(slices > HUGE_SLICES ? slices : HUGE_SLICES);
 }
 

@@ -83,8 +83,8 @@ size_t reserve_populate_huge(void);
 // many page faults as a unit costs, so it pays at most twice what was necessary. The keeper
 // populates units ahead from RESERVE_AHEAD_FROM on, because there may be one of each; below, single
 // slices. An eighth of the jumbo blocks counts as well. What is left of a unit is no surplus.
-#define RESERVE_HUGE_FROM ((size_t)8)   // 512 KiB
-#define RESERVE_AHEAD_FROM ((size_t)96) // 6 MiB
+#define RESERVE_HUGE_FROM ((size_t)(KEEL_SECURE ? 32 : 8)) // 512 KiB; 2 MiB in the secure flavour
+#define RESERVE_AHEAD_FROM ((size_t)96)                    // 6 MiB
 bool reserve_affords_units(void);
 bool reserve_affords_units_ahead(void);
 // True: so many slices may be what is left of a unit, which would soon be needed again.
@@ -116,7 +116,7 @@ bool reserve_affords_warm(void);
 // each UNKNOWN_SHARE live slices, but not more than UNKNOWN_MAX. Each large block on warm slices or
 // huge pages counts until it ends, if nothing was known when it began. Threads that ask at the same
 // time may together exceed it by what each of them takes. No block may where the system has no huge
-// pages, or with KEEL_KEEPER=off.
+// pages, with KEEL_KEEPER=off, or in the secure flavour, which puts guards beside large blocks.
 #define UNKNOWN_FIRST ((size_t)128) // 8 MiB
 #define UNKNOWN_SHARE 4u
 #define UNKNOWN_MAX ((size_t)512) // 32 MiB
