@@ -93,10 +93,6 @@ void headroom_used(size_t bytes) {
 void headroom_refused(void) {}
 void headroom_begin(void) {}
 void headroom_begin_once(void) {}
-bool reserve_is_rest_of_unit(size_t slices) {
-    (void)slices;
-    return false;
-}
 bool guarded_keep(void) {
     return false;
 }

@@ -222,8 +222,6 @@ static size_t refill_reserve(void) {
 static bool discard_surplus(void) {
     bool worked = false;
     size_t due = reserve_surplus();
-    // The surplus that comes from a unit of 2 MiB stays: it would soon be populated again.
-    if (reserve_is_rest_of_unit(due)) return false;
     for (unsigned step = 0; step < STEPS_MAX && due > 0; step++) {
         size_t done = reserve_discard(due < DISCARD_SLICES ? (unsigned)due : DISCARD_SLICES);
         reserve_surplus_done(done > 0 ? done : due);

@@ -26,14 +26,14 @@ static atomic_state probe_draws;  // blocks below FRESH_PROVEN_BYTES since the l
 static atomic_word probe;         // the probe that has not been judged yet; 0: none
 static atomic_state newest;       // the place that was filled last
 
-bool fresh_is_expected(size_t bytes) {
-    if (bytes < FRESH_BYTES_MIN || atomic_get(&streak) < FRESH_STREAK) return false;
-    if (atomic_get(&is_looked_at) == 0) return false;
-    return bytes >= FRESH_PROVEN_BYTES || atomic_get(&probe) == 0;
-}
-
 bool fresh_is_seen(void) {
     return atomic_get(&streak) >= FRESH_STREAK;
+}
+
+bool fresh_is_expected(size_t bytes) {
+    if (bytes < FRESH_BYTES_MIN || !fresh_is_seen()) return false;
+    if (atomic_get(&is_looked_at) == 0) return false;
+    return bytes >= FRESH_PROVEN_BYTES || atomic_get(&probe) == 0;
 }
 
 bool fresh_is_unknown(void) {
@@ -173,7 +173,7 @@ static bool proves(const char* start, unsigned index) {
 void fresh_learn(void) {
     if (atomic_get(&places_used) == 0) return;
     bool sure = atomic_get(&is_unsure) == 0 && atomic_get(&probe) == 0;
-    if (atomic_get(&streak) >= FRESH_STREAK && sure) return;
+    if (fresh_is_seen() && sure) return;
     unsigned index = atomic_get(&newest);
     uintptr_t start = atomic_get_acquire(&places[index].start);
     if (start != 0 && proves((const char*)start, index)) place_clear(index, start);
@@ -191,7 +191,7 @@ void fresh_end(const char* start) {
     for (unsigned i = 0; i < FRESH_PLACES; i++) {
         if (atomic_get(&places[i].start) != (uintptr_t)start) continue;
         // The block ends before it has been judged: this thread looks.
-        if (atomic_get(&streak) < FRESH_STREAK) (void)proves(start, i);
+        if (!fresh_is_seen()) (void)proves(start, i);
         place_clear(i, (uintptr_t)start);
     }
 }

@@ -65,6 +65,10 @@ static char* unit_start(struct window* window, unsigned unit) {
     return slice_address(window, HUGE_ZONE_FIRST, 0) + unit * UNIT_BYTES;
 }
 
+static unsigned unit_at(struct window* window, const char* start) {
+    return (unsigned)((size_t)(start - unit_start(window, 0)) / UNIT_BYTES);
+}
+
 // False: the system would give the memory at once, because the program has locked all of its future
 // memory, or it does not map so much.
 static bool map_without_memory(char* start, size_t bytes) {
@@ -95,6 +99,15 @@ enum take {
     TAKE_REFUSED // the system does not map it
 };
 
+// Maps a group if no thread has begun to. TAKE_NONE: the system does not map it, so its units are
+// mapped one by one.
+static enum take group_take(struct window* window, unsigned group) {
+    if (unit_set(window->groups_begun, group)) return TAKE_BUSY;
+    if (group_map(window, group)) return TAKE_DONE;
+    (void)unit_set(window->groups_divided, group);
+    return TAKE_NONE;
+}
+
 static enum take take_of(enum os_placing placing) {
     return placing == OS_PLACED ? TAKE_DONE : placing == OS_TAKEN ? TAKE_NONE : TAKE_REFUSED;
 }
@@ -106,10 +119,9 @@ static enum take unit_map(struct window* window, unsigned unit) {
     if (unit_has(window->units_mapped, unit)) return TAKE_DONE;
     if (window_for(unit_start(window, unit)) == NULL) return TAKE_REFUSED;
     if (!unit_has(window->groups_divided, group)) {
-        if (unit_set(window->groups_begun, group))
-            return unit_has(window->units_mapped, unit) ? TAKE_DONE : TAKE_BUSY;
-        if (group_map(window, group)) return TAKE_DONE;
-        (void)unit_set(window->groups_divided, group);
+        enum take begun = group_take(window, group);
+        if (begun == TAKE_DONE) return TAKE_DONE;
+        if (begun == TAKE_BUSY) return unit_has(window->units_mapped, unit) ? TAKE_DONE : TAKE_BUSY;
     }
     enum take result = take_of(os_map_at(unit_start(window, unit), UNIT_BYTES));
     if (result == TAKE_DONE) (void)unit_set(window->units_mapped, unit);
@@ -167,20 +179,19 @@ struct free_run run_take_closed(void) {
 
 void huge_units_map_ahead(struct free_run run) {
     struct window* window = window_find(run.start);
-    unsigned unit = (unsigned)((size_t)(run.start - unit_start(window, 0)) / UNIT_BYTES);
+    unsigned unit = unit_at(window, run.start);
     unsigned group = unit / GROUP_UNITS + 1;
     if (unit % GROUP_UNITS != AHEAD_UNIT || group >= HUGE_GROUPS) return;
     if (unit_has(window->groups_begun, group)) return;
     if (window_for(unit_start(window, group * GROUP_UNITS)) == NULL) return;
-    if (unit_set(window->groups_begun, group)) return;
-    if (!group_map(window, group)) (void)unit_set(window->groups_divided, group);
+    (void)group_take(window, group);
 }
 
 // --- Huge pages ----------------------------------------------------------------------------------
 
 void huge_unit_prefer(struct free_run run) {
     struct window* window = window_find(run.start);
-    unsigned unit = (unsigned)((size_t)(run.start - unit_start(window, 0)) / UNIT_BYTES);
+    unsigned unit = unit_at(window, run.start);
     if (unit_has(window->units_preferred, unit)) return;
     os_prefer_huge_pages(run.start, UNIT_BYTES);
     (void)unit_set(window->units_preferred, unit);
@@ -190,7 +201,7 @@ void huge_units_forbid(struct free_run run) {
     struct window* window = window_find(run.start);
     char* zone = unit_start(window, 0);
     size_t end = (size_t)(run.start - zone) + run.slices * SLICE_BYTES;
-    unsigned first = (unsigned)((size_t)(run.start - zone) / UNIT_BYTES);
+    unsigned first = unit_at(window, run.start);
     unsigned last = (unsigned)((end - 1) / UNIT_BYTES);
     for (unsigned unit = first; unit <= last; unit++) {
         uint64_t bit = UINT64_C(1) << (unit % 64);

@@ -117,16 +117,36 @@ static void period_turn(void) {
     record_peak();
     uint64_t lowest = atomic_get(&period_lowest);
     uint64_t target_now = atomic_get(&target);
-    uint64_t due = end != 0 && lowest > target_now ? lowest - target_now : 0;
-    if (reserve_is_rest_of_unit(due)) due = 0;
-    atomic_set(&surplus, due);
+    atomic_set(&surplus, end != 0 && lowest > target_now ? lowest - target_now : 0);
     atomic_set(&period_lowest, run_dirty_slices());
     atomic_set(&peak_before, atomic_get(&peak_now));
     atomic_set(&peak_now, live_slices());
 }
 
+// Without a keeper, no unit: the calls that return one later would be the program's.
+static bool may_have_huge(void) {
+    uint32_t known = atomic_get(&huge);
+    return known == HUGE_AVAILABLE ||
+           (known == HUGE_UNKNOWN && option_get(OPTION_KEEPER) != KEEPER_NEVER);
+}
+
+// A jumbo block may be sparse, so an eighth of it counts.
+static size_t likely_used_slices(void) {
+    return run_live_slices() + jumbo_live_bytes() / SLICE_BYTES / 8;
+}
+
+bool reserve_affords_units(void) {
+    return likely_used_slices() >= RESERVE_HUGE_FROM;
+}
+
+// What is left of a unit stays: it would soon be populated again.
+static size_t due_surplus(void) {
+    size_t due = atomic_get(&surplus);
+    return due <= HUGE_SLICES && reserve_affords_units() && may_have_huge() ? 0 : due;
+}
+
 bool reserve_has_surplus(void) {
-    return atomic_get(&surplus) > 0;
+    return due_surplus() > 0;
 }
 
 bool reserve_is_idle(void) {
@@ -135,7 +155,7 @@ bool reserve_is_idle(void) {
 
 size_t reserve_surplus(void) {
     period_turn();
-    return atomic_get(&surplus);
+    return due_surplus();
 }
 
 void reserve_surplus_done(size_t slices) {
@@ -248,26 +268,6 @@ size_t reserve_populate_huge(void) {
 
 void reserve_set_huge(bool available) {
     atomic_set(&huge, available ? HUGE_AVAILABLE : HUGE_NONE);
-}
-
-// Without a keeper, no unit: the calls that return one later would be the program's.
-static bool may_have_huge(void) {
-    uint32_t known = atomic_get(&huge);
-    return known == HUGE_AVAILABLE ||
-           (known == HUGE_UNKNOWN && option_get(OPTION_KEEPER) != KEEPER_NEVER);
-}
-
-// A jumbo block may be sparse, so an eighth of it counts.
-static size_t likely_used_slices(void) {
-    return run_live_slices() + jumbo_live_bytes() / SLICE_BYTES / 8;
-}
-
-bool reserve_affords_units(void) {
-    return likely_used_slices() >= RESERVE_HUGE_FROM;
-}
-
-bool reserve_is_rest_of_unit(size_t slices) {
-    return slices <= HUGE_SLICES && reserve_affords_units() && may_have_huge();
 }
 
 bool reserve_affords_units_ahead(void) {

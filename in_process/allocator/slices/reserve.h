@@ -87,8 +87,6 @@ size_t reserve_populate_huge(void);
 #define RESERVE_AHEAD_FROM ((size_t)96)                    // 6 MiB
 bool reserve_affords_units(void);
 bool reserve_affords_units_ahead(void);
-// True: so many slices may be what is left of a unit, which would soon be needed again.
-bool reserve_is_rest_of_unit(size_t slices);
 #define RESERVE_BASE ((size_t)6) // slices of the reserve, beside a sixteenth of the live memory
 
 // Below a control group's limit, this much is the program's.
@@ -113,10 +111,11 @@ struct run reserve_take(unsigned slices);
 bool reserve_affords_warm(void);
 // True: a large block of so many slices may occupy all of its memory although it is not known
 // whether the program will fill it. Such blocks may have UNKNOWN_FIRST slices, and one more for
-// each UNKNOWN_SHARE live slices, but not more than UNKNOWN_MAX. Each large block on warm slices or
-// huge pages counts until it ends, if nothing was known when it began. Threads that ask at the same
-// time may together exceed it by what each of them takes. No block may where the system has no huge
-// pages, with KEEL_KEEPER=off, or in the secure flavour, which puts guards beside large blocks.
+// each UNKNOWN_SHARE live slices, but not more than UNKNOWN_MAX. Each large block on warm slices,
+// or on a fresh mapping with huge pages, counts until it ends, if nothing was known when it began.
+// Threads that ask at the same time may together exceed it by what each of them takes. No block may
+// where the system has no huge pages, with KEEL_KEEPER=off, or in the secure flavour, which puts
+// guards beside large blocks.
 #define UNKNOWN_FIRST ((size_t)128) // 8 MiB
 #define UNKNOWN_SHARE 4u
 #define UNKNOWN_MAX ((size_t)512) // 32 MiB

@@ -39,7 +39,7 @@ struct search {
     unsigned slices;
     unsigned room; // this many more slices must be free behind the run; they are not taken
     enum run_preference preference;
-    bool strict;      // no others
+    bool strict;      // no others, and only `bucket`
     unsigned bucket;  // the lowest one in which all runs are long enough
     unsigned lowest;  // the lowest one in which some may be
     unsigned tries;   // compare-and-swaps left
@@ -133,21 +133,9 @@ static struct run bucket_take(struct window* window, unsigned bucket,
     return run_none;
 }
 
-// In the set where some runs may be long enough, in that where all are, and in that of free
-// superblocks.
-static struct run window_take_strictly(struct window* window, struct search* search) {
-    const unsigned buckets[] = {search->lowest, search->bucket, RUN_BUCKETS - 1};
-    struct run run = run_none;
-    for (unsigned i = 0; i < 3 && run.start == NULL; i++) {
-        if (i == 0 || buckets[i] != buckets[i - 1])
-            run = bucket_take(window, buckets[i], search->preference, search);
-    }
-    return run;
-}
-
 static struct run window_take(struct window* window, struct search* search) {
     unsigned bucket = search->bucket;
-    if (search->strict) return window_take_strictly(window, search);
+    if (search->strict) return bucket_take(window, bucket, search->preference, search);
     struct run run = search->preference == RUN_COLD ? bucket_take(window, bucket, RUN_COLD, search)
                                                     : dirty_take(window, search);
     if (run.start == NULL && bucket != search->lowest)
@@ -175,10 +163,15 @@ static struct run windows_take(unsigned bucket, struct search* search) {
     return run_none;
 }
 
+// The lowest bucket in which all runs are long enough.
+static unsigned bucket_of_all(unsigned slices) {
+    return slices == 1 ? 0 : bit_highest(slices - 1) + 1;
+}
+
 // First where some runs may be long enough, then where all are.
 static struct run narrow_allocate(struct search* search) {
     unsigned slices = search->slices + search->room;
-    search->bucket = slices == 1 ? 0 : bit_highest(slices - 1) + 1;
+    search->bucket = bucket_of_all(slices);
     search->lowest = bit_highest(slices);
     search->windows = 0;
     struct run run = windows_take(search->lowest, search);
@@ -317,13 +310,29 @@ struct run run_allocate(unsigned slices) {
     return run.start != NULL ? run : allocate(slices, RUN_WARM);
 }
 
+// In the set where some runs may be long enough, in that where all are, and in that of free
+// superblocks.
+static struct run cold_allocate(struct search* search) {
+    const unsigned slices = search->slices;
+    const unsigned buckets[] = {bit_highest(slices), bucket_of_all(slices), RUN_BUCKETS - 1};
+    struct run run = run_none;
+    for (unsigned i = 0; i < 3 && run.start == NULL; i++) {
+        if (i > 0 && buckets[i] == buckets[i - 1]) continue;
+        search->bucket = buckets[i];
+        search->windows = 0;
+        run = windows_take(buckets[i], search);
+        count_work(WORK_RUN_WINDOWS, search->windows);
+    }
+    return run;
+}
+
 struct run run_allocate_cold(unsigned slices) {
     struct run run = arena_take_shared(slices, 1);
     if (run.start != NULL) return run;
     struct search search = {.slices = slices, .preference = RUN_COLD, .strict = true};
-    run = narrow_allocate(&search);
+    run = cold_allocate(&search);
     // If the search was cut short, there may be cold slices that it has not found.
-    if (run.start == NULL && !search.cut_short && window_grow(1)) run = narrow_allocate(&search);
+    if (run.start == NULL && !search.cut_short && window_grow(1)) run = cold_allocate(&search);
     return run.start != NULL ? run_count(run, slices) : allocate(slices, RUN_COLD);
 }
 

@@ -10,6 +10,7 @@
 #include "base/counters.h"
 #include "base/options.h"
 #include "check.h"
+#include "faults.h"
 #include "keel/keel.h"
 #include "os/machine.h"
 #include "os/memory.h"
@@ -20,12 +21,6 @@
 
 #define MIB ((size_t)1 << 20)
 #define KIB ((size_t)1 << 10)
-
-static long faults(void) {
-    struct rusage usage;
-    CHECK(getrusage(RUSAGE_SELF, &usage) == 0);
-    return usage.ru_minflt;
-}
 
 static char* take(size_t bytes) {
     char* block = kl_malloc(bytes);

@@ -8,6 +8,7 @@
 #include "allocator/slices/window.h"
 #include "base/options.h"
 #include "check.h"
+#include "faults.h"
 #include "keel/keel.h"
 #include "os/process.h"
 #include <errno.h>
@@ -38,12 +39,6 @@ void* mremap(void* at, size_t old_bytes, size_t bytes, int flags, ...) {
     memset(foreign, 7, old_bytes);
     errno = ENOMEM;
     return MAP_FAILED;
-}
-
-static long faults(void) {
-    struct rusage usage;
-    CHECK(getrusage(RUSAGE_SELF, &usage) == 0);
-    return usage.ru_minflt;
 }
 
 static char* filled(size_t bytes) {

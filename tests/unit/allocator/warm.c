@@ -10,6 +10,7 @@
 #include "base/options.h"
 #include "base/random.h"
 #include "check.h"
+#include "faults.h"
 #include "keel/keel.h"
 #include "os/memory.h"
 #include <pthread.h>
@@ -24,12 +25,6 @@
 
 static uint64_t event(enum event which) {
     return event_total(which);
-}
-
-static long faults(void) {
-    struct rusage usage;
-    CHECK(getrusage(RUSAGE_SELF, &usage) == 0);
-    return usage.ru_minflt;
 }
 
 static void touch(char* block, size_t bytes) {
