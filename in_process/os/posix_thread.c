@@ -49,7 +49,8 @@ static int add_tls_bytes(struct dl_phdr_info* image, size_t size, void* total) {
 // small for it.
 static size_t tls_bytes;
 
-// Not at the start of a thread: see os_confined_prepare about the list of modules.
+// Not at the start of a thread: in the child of a fork, the C library's lock of the list of modules
+// may stay locked by a thread that the child does not have.
 void os_thread_prepare(void) {
     size_t bytes = 0;
     (void)dl_iterate_phdr(add_tls_bytes, &bytes);

@@ -22,26 +22,7 @@ void os_thread_prepare(void);
 // system refuses. May allocate.
 bool os_thread_start(void (*run)(void));
 
-// A thread that the C library does not know, with all signals blocked except SIGSYS. One at a time.
-struct os_confined {
-    void (*prepare)(void); // first, without restrictions; on the calling thread if the system is
-                           // older than Linux 5.9
-    void (*run)(void);     // may only manage memory, read the clock and sleep; not if the system
-                           // refuses to confine the thread
-    void (*end)(void);     // last; restricted too
-};
-// To be called once, in a constructor. Without it, os_confined_start fails.
-void os_confined_prepare(void);
-// False: not possible here, the system refuses, or the last one still exists.
-bool os_confined_start(struct os_confined* work);
-// False once the thread has stopped using any memory. The system may list it for a moment longer.
-bool os_confined_exists(void);
-// True if the thread that started it has ended. The confined thread must then end, too.
-bool os_confined_is_orphan(void);
-// In the child of a fork, which does not have it.
-void os_confined_forget(void);
-
-// True on a thread that os_thread_start or os_confined_start made.
+// True on a thread that os_thread_start made.
 extern KEEL_TLS bool os_thread_is_own;
 
 // No call of the allocator is a cancellation point (pthread_cancel): its callers may hold locks.

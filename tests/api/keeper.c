@@ -3,10 +3,15 @@
 #include "memory.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <keel/keel.h>
 #include <keel/runtime.h>
+#include <link.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -84,6 +89,85 @@ TEST(a_forked_child_has_no_keeper_until_it_grows) {
         CHECK_EQUAL(threads(), 1);
         hold(3u * MIB);
         CHECK_EQUAL(threads(), 2);
+        _exit(0);
+    }
+    CHECK_CHILD(child);
+}
+
+TEST(errno_of_the_program_does_not_change) {
+    hold(3u * MIB);
+    for (int round = 0; round < 200; round++) {
+        errno = 4711;
+        void* block = kl_malloc(300u * KIB);
+        memset(block, 1, 300u * KIB);
+        if (round % 3 == 0) kl_free(block);
+        if (round % 50 == 0) sleep_ms(20);
+        CHECK_EQUAL(errno, 4711);
+    }
+}
+
+TEST(a_copy_of_the_process_gets_a_keeper_of_its_own) {
+    hold(3u * MIB);
+    CHECK_EQUAL(threads(), 2);
+    pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+    if (child == 0) {
+        hold(1u * MIB);
+        if (threads() != 1) _exit(2);
+        hold(3u * MIB);
+        _exit(threads() == 2 ? 0 : 3);
+    }
+    check_child(__FILE__, __LINE__, child);
+}
+
+static int grows_as_guest(void* unused) {
+    (void)unused;
+    static void* blocks[16 * KIB];
+    for (unsigned i = 0; i < 16 * KIB; i++) blocks[i] = kl_malloc(1000);
+    for (unsigned i = 0; i < 16 * KIB; i++) kl_free(blocks[i]);
+    return 0;
+}
+
+// A child that uses this process's memory (like one of vfork) needs as much memory as gets a
+// process a keeper. It must be able to end, and this process gets a keeper of its own later. Its
+// first function returns, so that only its thread ends, and not its process.
+TEST(a_child_in_the_same_memory_starts_no_keeper) {
+    static char stack[256 * KIB] __attribute__((aligned(16)));
+    pid_t child =
+        clone(grows_as_guest, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, NULL);
+    CHECK(child > 0);
+    int result = 0;
+    for (int waited = 0; waited < 20000 && waitpid(child, &result, WNOHANG) == 0; waited += 10)
+        sleep_ms(10);
+    CHECK(waitpid(child, &result, WNOHANG) < 0 && result == 0);
+    // The debug flavour keeps 8 MiB of the freed blocks. There, the next allocation of this process
+    // starts a keeper, also that of opendir in `threads`.
+    if (!KEEL_DEBUG) CHECK_EQUAL(threads(), 1);
+    hold(3u * MIB);
+    CHECK_EQUAL(threads(), 2);
+}
+
+static int stays_in_list(struct dl_phdr_info* module, size_t size, void* inside) {
+    (void)module;
+    (void)size;
+    __atomic_store_n((int*)inside, 1, __ATOMIC_RELEASE);
+    sleep_ms(60000); // longer than the test
+    return 0;
+}
+
+static void* looks_at_modules(void* inside) {
+    (void)dl_iterate_phdr(stays_in_list, inside);
+    return NULL;
+}
+
+// The C library's lock of the list of modules stays locked in the child.
+TEST(a_child_gets_a_keeper_while_another_thread_looks_at_modules) {
+    static int inside;
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, looks_at_modules, &inside) == 0);
+    while (__atomic_load_n(&inside, __ATOMIC_ACQUIRE) == 0) sleep_ms(1);
+    pid_t child = fork();
+    if (child == 0) {
+        hold(3u * MIB);
         _exit(0);
     }
     CHECK_CHILD(child);

@@ -1,8 +1,7 @@
 // keeper/keeper.c: a thread that takes slices while too few warm slices are left wakes the keeper,
 // and so does one that finds no warm slices that fit.
 // The keeper is the real one; its warm slices and its heaps are counts of this scenario, and its
-// sleeps have no timeout, so a lost wake-up appears as an endless sleep. A thread that forks asks a
-// confined keeper to end.
+// sleeps have no timeout, so a lost wake-up appears as an endless sleep.
 #include "allocator/keeper/keeper.h"
 #include "allocator/alloc/alloc.h"
 #include "allocator/guarded/guarded.h"
@@ -30,8 +29,6 @@ static unsigned ticks;
 static atomic_state wakes;
 static bool keeper_sleeps;
 static void (*keeper_body)(void);
-static void (*keeper_end_body)(void);
-static bool keeper_ended;
 
 // --- the functions of lower layers that keeper.c calls, replaced for this scenario ---
 
@@ -92,7 +89,6 @@ void headroom_used(size_t bytes) {
 }
 void headroom_refused(void) {}
 void headroom_begin(void) {}
-void headroom_begin_once(void) {}
 bool guarded_keep(void) {
     return false;
 }
@@ -198,18 +194,6 @@ bool os_thread_start(void (*run)(void)) {
     keeper_body = run;
     return true;
 }
-bool os_confined_start(struct os_confined* work) {
-    keeper_body = work->run;
-    keeper_end_body = work->end;
-    return true;
-}
-bool os_confined_exists(void) {
-    return false;
-}
-void os_confined_forget(void) {}
-bool os_confined_is_orphan(void) {
-    return false;
-}
 void os_process_record(void) {}
 bool os_process_is_guest(void) {
     return false;
@@ -218,9 +202,6 @@ void os_process_mark(void) {}
 void os_process_unmark(void) {}
 bool os_process_is_copy(void) {
     return false;
-}
-uint32_t os_process_id(void) {
-    return 1;
 }
 
 // Short sleeps end at once; a long sleep ends only when the keeper is woken.
@@ -283,39 +264,6 @@ static void check_missed(void) {
     EXPLORE_CHECK(!keeper_sleeps || atomic_get(&warm_slices) > RESERVE);
 }
 
-// The process has grown, so its first call that looks starts a confined keeper.
-static void prepare_confined(void) {
-    atomic_set(&warm_slices, RESERVE);
-    option_set(OPTION_KEEPER, KEEPER_ALWAYS);
-    keeper_allow();
-    keeper_consider();
-}
-
-static void keep_confined(void) {
-    keeper_body();
-    keeper_end_body();
-    keeper_ended = true;
-}
-static void fork_twice(void) {
-    keeper_ask_to_end();
-    keeper_ask_to_end();
-}
-static void check_ended(void) {
-    EXPLORE_CHECK(!keeper_sleeps);
-    EXPLORE_CHECK(!keeper_ended || !keeper_runs());
-}
-
-static const struct explore_scenario asked_to_end = {
-    .name = "keeper, asked to end",
-    .prepare = prepare_confined,
-    .threads = 2,
-    .called = {"keeper", "thread"},
-    .run = {keep_confined, fork_twice},
-    .daemons = 1,
-    .check = check_ended,
-    .preemptions = EXPLORE_ALL,
-};
-
 static const struct explore_scenario one_draws = {
     .name = "keeper, one thread draws",
     .prepare = prepare,
@@ -376,14 +324,6 @@ TEST(keeper_two_draw_little) {
     little.prepare = prepare_wide;
     little.check = check_wide;
     explore_holds(&little);
-}
-TEST(keeper_asked_to_end) {
-    explore_holds(&asked_to_end);
-}
-// Seeded: the request does not change the word on which the keeper sleeps.
-TEST(keeper_finds_a_request_without_a_wake) {
-    explore_break("keeper_ask_to_end", "swap", LEFT_OUT);
-    explore_finds(&asked_to_end, "keeper_sleeps");
 }
 // Seeded: the thread that ends the long sleep does not change the word on which the keeper sleeps,
 // so a keeper that is about to sleep does so.

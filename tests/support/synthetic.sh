@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs every synthetic workload on the C library and on Keel behind the bridge, and compares the
-# checksums. Then a pattern of which the first part has one thread: Keel, which dlopen loads there,
-# starts its confined thread. synthetic.sh PROGRAM PATTERNS BRIDGE LIBKEEL
+# checksums. Then a pattern with threads: Keel, which dlopen loads there, starts its keeper.
+# synthetic.sh PROGRAM PATTERNS BRIDGE LIBKEEL
 set -uo pipefail
 program=$1 patterns=$2 bridge=$3 library=$4
 passed=0 failed=0
@@ -65,7 +65,7 @@ for listed in "$program" "$patterns"; do
         failed=$((failed + 1))
     fi
 done
-expect_status "a pattern with a confined thread" 0 timeout 100 env LD_PRELOAD="$bridge" \
+expect_status "a pattern with the keeper" 0 timeout 100 env LD_PRELOAD="$bridge" \
     KEEL_BRIDGE="prefix:kl_:$library" GLIBC_TUNABLES=glibc.rtld.optional_static_tls=65536 \
     "$patterns" remote-random
 expect_status "an unknown workload" 1 "$program" no-such-workload

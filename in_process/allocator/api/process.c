@@ -55,7 +55,6 @@ static KEEL_TLS unsigned forks;
 
 static void before_fork(void) {
     if (forks++ > 0) return;
-    keeper_ask_to_end();
     user_heap_before_fork();
     guarded_before_fork();
     relief_pause();
@@ -142,7 +141,6 @@ static void report_options(void) {
 __attribute__((constructor)) static void process_constructed(void) {
     process_enter();
     os_thread_prepare();
-    os_confined_prepare();
     keeper_allow();
     sample_loaded();
     if (KEEL_DEBUG) debug_loaded();

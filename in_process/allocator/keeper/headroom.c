@@ -10,12 +10,10 @@ static struct {
     uint64_t paused_until_ms;
     uint64_t pause_ms; // length of the last pause; 0: the last populate succeeded
     bool known;        // there has been a reading
-    bool only_once;    // the thread cannot read files
 } headroom;
 
 void headroom_begin(void) {
     headroom.known = false;
-    headroom.only_once = false;
     headroom.pause_ms = 0;
     headroom.paused_until_ms = 0;
 }
@@ -29,8 +27,7 @@ static void set_cap(size_t held, uint64_t left) {
 
 static uint64_t headroom_left(uint64_t now_ms) {
     bool limited = !headroom.known || headroom.left != UINT64_MAX;
-    bool old =
-        !headroom.known || (!headroom.only_once && now_ms - headroom.read_ms >= HEADROOM_READ_MS);
+    bool old = !headroom.known || now_ms - headroom.read_ms >= HEADROOM_READ_MS;
     if (limited && old) {
         size_t held = reserve_held_slices(); // before the reading: it may grow meanwhile
         headroom.left = os_memory_headroom();
@@ -39,12 +36,6 @@ static uint64_t headroom_left(uint64_t now_ms) {
         set_cap(held, headroom.left);
     }
     return headroom.left;
-}
-
-void headroom_begin_once(void) {
-    headroom_begin();
-    (void)headroom_left(os_clock_ms());
-    headroom.only_once = true;
 }
 
 bool headroom_admits(size_t bytes) {

@@ -21,10 +21,6 @@
 
 // A keeper has started: forgets all readings.
 void headroom_begin(void);
-// The same for a keeper that cannot open files from now on: there is one reading only. Below a
-// limit it therefore populates no more in all than was left at the start, less HEADROOM_KEPT.
-void headroom_begin_once(void);
-
 // True if this many bytes may be populated. Reads the control groups if the last reading is too
 // old. A process without a limit reads them once: a sandbox may forbid to open files later.
 bool headroom_admits(size_t bytes);

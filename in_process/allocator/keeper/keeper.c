@@ -36,16 +36,13 @@
 #define TICK_MAX_US 1000000u
 #define DEMAND_PERIOD_US 1000u // demand is measured over at least this time
 #define REFILLS_BEFORE_START 32u
-// Slices that a process of one thread has live before it gets a keeper: 2 MiB with KEEL_KEEPER=on
-// (programs that soon change their own privileges hold 1.1 to 1.8 MiB by then), else 3 MiB.
+// With KEEL_KEEPER=on: slices that a process of one thread has live before it gets a keeper, 2 MiB.
+// Programs that soon change their own privileges hold 1.1 to 1.8 MiB by then.
 #define GROWTH_IF_WANTED 32u
-#define GROWTH_BEFORE_START 48u
 // A process that is younger and holds less gets no keeper: many end before it would have helped.
 #define YOUNG_MS 10u
 #define YOUNG_SLICES 256u       // 16 MiB
 #define SHARE_FROM 32u          // live slices, 2 MiB: below, a few slices more would matter
-#define RESTART_MS 16u          // from one end to the next start
-#define END_WAITS 10000u        // 1 s
 #define HEAPS_PERIOD_US 4000u   // minimum time between two looks at the heaps
 #define IDLE_MS 128u            // a heap whose thread was not active for this time is idle
 #define IDLE_REFILLS 3u         // that an idle thread may make
@@ -71,11 +68,6 @@ static atomic_state sleep_word;
 static atomic_bits reserve_min;
 static atomic_bits heaps_at_fork; // heaps taken by threads that a fork left behind
 static atomic_bits live_at_fork;  // slices, 0 if there was no fork
-static atomic_state is_confined;  // the keeper is a confined thread
-static atomic_state confined_refused;
-static atomic_state asked_to_end; // the confined thread
-static uint32_t started_in;       // the process that it belongs to
-static atomic_bits ended_ms;      // the clock at its last end
 static atomic_bits missed_seen;   // slices that threads have missed, at the last refill
 
 static struct {
@@ -360,7 +352,6 @@ static uint32_t keeper_sleep(uint32_t sleep_us) {
     uint32_t depth = sleep_depth(sleep_us);
     if (depth == SLEEP_DEAF && sleep_us > TICK_PENDING_US) sleep_us = TICK_PENDING_US;
     (void)atomic_swap(&sleep_word, depth);
-    if (atomic_get_acquire(&asked_to_end) != 0) return 0;
     // A thread that took slices since the tick, before the word was set, has not woken the keeper:
     // so look again after setting it.
     if (depth >= SLEEP_SHORT && reserve_is_urgent()) return TICK_FAST_US;
@@ -371,24 +362,12 @@ static uint32_t keeper_sleep(uint32_t sleep_us) {
     return woken && sleep_us > TICK_FAST_US ? TICK_FAST_US : sleep_us;
 }
 
-// The thread that started a confined keeper has ended.
-static bool is_orphan(void) {
-    return atomic_get(&is_confined) != 0 && os_confined_is_orphan();
-}
-
-// All files that a confined keeper reads.
-static void read_machine_once(void) {
-    headroom_begin_once();
-    reserve_set_huge(os_machine_has_huge_pages());
-}
-
 static void keeper_main(void) {
-    if (atomic_get(&is_confined) == 0) reserve_set_huge(os_machine_has_huge_pages());
+    reserve_set_huge(os_machine_has_huge_pages());
     uint32_t slept_us = TICK_US;
     // Until now no thread has listed what only the keeper does.
     for (struct heap* heap = heap_first(); heap != NULL; heap = heap->next_all) heap_watch(heap);
-    while (atomic_get_acquire(&asked_to_end) == 0 && !is_orphan())
-        slept_us = keeper_sleep(tick(slept_us));
+    for (;;) slept_us = keeper_sleep(tick(slept_us));
 }
 
 // For all that others do only while no keeper runs, or only while one does.
@@ -398,13 +377,6 @@ static void set_running(bool runs) {
         fresh_expect_looks();
     else
         fresh_forget();
-}
-
-// Ends on its own thread.
-static void keeper_end(void) {
-    set_running(false);
-    atomic_set(&ended_ms, os_clock_ms());
-    atomic_set_release(&state, STATE_OFF);
 }
 
 size_t keeper_warm(size_t bytes) {
@@ -434,14 +406,6 @@ void keeper_thread_idle(void) {
     (void)reserve_step();
 }
 
-// With `confined`, the thread is one that the C library does not know. False: the system refuses.
-static bool thread_start(bool confined) {
-    static struct os_confined work = {read_machine_once, keeper_main, keeper_end};
-    if (confined) return os_confined_start(&work);
-    headroom_begin();
-    return os_thread_start(keeper_main);
-}
-
 // Until the first keeper has read the control group, little stays warm: a process can fill a small
 // group before that thread runs. True: this was the first start.
 static bool guess_cap(void) {
@@ -451,56 +415,29 @@ static bool guess_cap(void) {
     return true;
 }
 
-// False: no keeper runs.
-static bool start(bool confined) {
+// False: no keeper runs. May allocate.
+static bool start(void) {
     uint32_t expected = STATE_OFF;
     if (os_lock_holds_all) return false; // in the child, keeper_forget would forget it
     // A child of vfork would take the keeper with it when it ends, or could not end because of it.
     if (atomic_get(&state) == STATE_OFF && os_process_is_guest()) return false;
-    if (confined && os_confined_exists()) return false; // the last one is about to end
     if (!atomic_try_state(&state, &expected, STATE_RUNNING)) return expected == STATE_RUNNING;
     keeper.taken_before = run_narrow_taken();
     keeper.demand[0] = KEEPER_RESERVE_MAX; // the process has grown to here, so it may grow on
-    atomic_set(&asked_to_end, 0);
-    atomic_set(&is_confined, confined);
-    started_in = os_process_id();
     os_process_mark();
     guarded_set_wake(wake_for_guarded);
     set_running(true); // before the start: the thread may end at once
     bool is_first = guess_cap();
-    if (thread_start(confined)) return true;
+    headroom_begin();
+    if (os_thread_start(keeper_main)) return true;
     if (is_first) reserve_set_cap(SIZE_MAX);
     set_running(false);
-    if (confined) atomic_set(&confined_refused, 1);
-    atomic_set_release(&state, confined ? STATE_OFF : STATE_REFUSED);
+    atomic_set_release(&state, STATE_REFUSED);
     return false;
 }
 
 bool keeper_start(void) {
-    return option_get(OPTION_KEEPER) != KEEPER_NEVER && start(false);
-}
-
-void keeper_ask_to_end(void) {
-    if (atomic_get(&state) == STATE_OFF || atomic_get(&is_confined) == 0) return;
-    (void)atomic_swap(&asked_to_end, 1);
-    (void)atomic_swap(&sleep_word, SLEEP_NONE);
-    os_wake(&sleep_word);
-}
-
-bool keeper_end_confined(void) {
-    // A child that was made without the C library's fork has none.
-    if (!os_confined_exists() || os_process_id() != started_in) return false;
-    atomic_state never = 0;
-    keeper_ask_to_end();
-    for (unsigned waits = 0; waits < END_WAITS && os_confined_exists(); waits++)
-        os_wait(&never, 0, TICK_FAST_US);
-    return true;
-}
-
-void keeper_forbid_confined(void) {
-    atomic_set(&confined_refused, 1);
-    (void)keeper_end_confined();
-    if (!keeper_runs()) fresh_forget();
+    return option_get(OPTION_KEEPER) != KEEPER_NEVER && start();
 }
 
 // Not for threads that hardly allocate, and not in a thread's first calls: those may come at its
@@ -510,18 +447,13 @@ static bool has_second_thread(void) {
            heaps_taken() >= atomic_get(&heaps_at_fork) + 2;
 }
 
-// A process of one thread gets a keeper only when it has grown: a small one gains little, and may
-// be about to do what the system allows to a process of one thread only.
+// A process of one thread gets a keeper only if the program wants one, and when it has grown: a
+// small one gains little, and may be about to do what the system allows to a process of one thread
+// only.
 static bool has_grown(void) {
-    unsigned growth =
-        option_get(OPTION_KEEPER) == KEEPER_AUTO ? GROWTH_BEFORE_START : GROWTH_IF_WANTED;
     size_t live = run_live_slices() + jumbo_live_bytes() / SLICE_BYTES;
-    return live >= atomic_get(&live_at_fork) + growth;
-}
-
-static bool may_restart(void) {
-    uint64_t ended = atomic_get(&ended_ms);
-    return ended == 0 || os_clock_ms() - ended >= RESTART_MS;
+    return option_get(OPTION_KEEPER) == KEEPER_ALWAYS &&
+           live >= atomic_get(&live_at_fork) + GROWTH_IF_WANTED;
 }
 
 static bool is_young(void) {
@@ -531,15 +463,12 @@ static bool is_young(void) {
 
 static void start_if_required(void) {
     if (option_get(OPTION_KEEPER) == KEEPER_NEVER) return;
-    bool second = has_second_thread();
-    if (!second && !(has_grown() && may_restart())) return;
-    bool confined = !second && atomic_get(&confined_refused) == 0;
-    if (is_young()) {
-        if (second || confined) fresh_expect_looks(); // there will be a keeper soon
-        return;
-    }
-    if (confined && (start(true) || atomic_get(&confined_refused) == 0)) return;
-    if (second || option_get(OPTION_KEEPER) == KEEPER_ALWAYS) (void)start(false);
+    bool required = has_second_thread() || has_grown();
+    if (!required) return;
+    if (is_young())
+        fresh_expect_looks(); // there will be a keeper soon
+    else
+        (void)start();
 }
 
 void keeper_consider(void) {
@@ -570,9 +499,6 @@ void keeper_forget(void) {
     uint64_t taken = heaps_taken();
     atomic_set(&heaps_at_fork, taken > 0 ? taken - 1 : 0);
     atomic_set(&live_at_fork, run_live_slices() + jumbo_live_bytes() / SLICE_BYTES);
-    atomic_set(&is_confined, 0);
-    atomic_set(&ended_ms, 0);
-    os_confined_forget();
     reserve_forget();
     set_running(false);
 }

@@ -15,11 +15,11 @@
 // never allocates. Keel works without it too (KEEL_KEEPER=off, or in a forked child): then each
 // slow path does a quantum of the work.
 //
-//   OFF --second heap, or keeper_start--> RUNNING --fork's child--> OFF
-//   OFF --3 MiB live (2 MiB with KEEL_KEEPER=on)--> RUNNING, confined --asked to end, fork--> OFF
+//   OFF --second heap, keeper_start--> RUNNING --fork's child--> OFF
+//   OFF --2 MiB live with KEEL_KEEPER=on--> RUNNING
 //
-// In a process of one thread it is a confined thread (os/thread.h): the C library does not know it,
-// it can do nothing but manage memory, and it ends at a fork.
+// A process of one thread has none unless it asks for one: some of what such a process does, the
+// system and the C library allow to a process of one thread only.
 #ifndef KEEL_ALLOCATOR_KEEPER_KEEPER_H
 #define KEEL_ALLOCATOR_KEEPER_KEEPER_H
 
@@ -62,16 +62,6 @@ void keeper_thread_idle(void);
 // Gives the calling thread a spare of warm memory (at most 2 MiB; 0: none) and does no maintenance
 // in its calls from now on. False: no memory.
 bool keeper_thread_set_realtime(size_t spare_bytes);
-
-// Asks a keeper that the C library does not know to end, without waiting for it. Slow paths start
-// another one later, where it is required.
-void keeper_ask_to_end(void);
-
-// The same, and waits until its thread has ended, at most for a second. False: there was none.
-bool keeper_end_confined(void);
-
-// The same, and starts none later: the program enters a sandbox.
-void keeper_forbid_confined(void);
 
 // In the child of a fork, which has no keeper.
 void keeper_forget(void);

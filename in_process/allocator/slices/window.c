@@ -169,31 +169,19 @@ void window_forget(struct window* window, unsigned set) {
 #define SHORT_DIVISOR 64u
 atomic_state window_space;
 static atomic_bits superblocks_mapped; // without units of the huge zone
-static atomic_bits space_limit;
-static atomic_state limit_is_fixed;
 
-void window_fix_space_limit(void) {
-    atomic_set(&limit_is_fixed, 1);
-}
-
-// The program may change the limit at any time. UINT64_MAX: there is none. 0: it was never read.
-static uint64_t limit_now(void) {
-    if (atomic_get(&limit_is_fixed) == 0) atomic_set(&space_limit, os_address_space_limit());
-    return atomic_get(&space_limit);
-}
-
+// The program may change the limit at any time, so it is read each time. UINT64_MAX: there is none.
 bool window_space_is_limited(void) {
-    uint64_t limit = limit_now();
-    return limit != 0 && limit != UINT64_MAX;
+    return os_address_space_limit() != UINT64_MAX;
 }
 
 static void scarcity_note(unsigned superblocks) {
     uint64_t before = atomic_add(&superblocks_mapped, superblocks);
     uint64_t mapped = (before + superblocks) * SUPERBLOCK_BYTES;
-    uint64_t limit = limit_now();
+    uint64_t limit = os_address_space_limit();
     enum space space = SPACE_AMPLE;
-    if (limit != 0 && mapped > limit / SCARCE_DIVISOR) space = SPACE_SCARCE;
-    if (limit != 0 && mapped > limit / SHORT_DIVISOR) space = SPACE_SHORT;
+    if (mapped > limit / SCARCE_DIVISOR) space = SPACE_SCARCE;
+    if (mapped > limit / SHORT_DIVISOR) space = SPACE_SHORT;
     if (space != atomic_get(&window_space)) atomic_set(&window_space, space);
 }
 

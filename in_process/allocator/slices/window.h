@@ -177,9 +177,6 @@ KEEL_INLINE bool space_is_short(void) {
     return atomic_get(&window_space) == SPACE_SHORT;
 }
 
-// The limit is not read again: the process enters a sandbox, which may end it for this system call.
-void window_fix_space_limit(void);
-
 #define WINDOW_GROW_MAX 32u // superblocks
 // Makes at least `superblocks` (1..WINDOW_GROW_MAX) more adjacent superblocks available, to the
 // thread's partition. False: the system refuses. A fixed number of system calls; where other code

@@ -335,37 +335,20 @@ KEEL_API size_t kl_check_all(void) KEEL_NOEXCEPT;
  * A program need not call this function: Keel starts the keeper itself. The environment variable
  * KEEL_KEEPER determines when:
  *
- *   - auto (default): when Keel uses 3 MiB more than at the start of the process. It starts earlier
- *     if two threads have allocated, and one of them has refilled its lists of free blocks 32
- *     times. (Each block size has its list. For small blocks, 32 refills usually take several
- *     hundred allocations or more.) Not in the first 10 ms, while Keel uses less than 16 MiB.
- *   - on: like auto, but with 2 MiB instead of 3 MiB. In addition, a process with one thread gets a
- *     keeper even if it cannot have a confined thread (confined threads are explained below). Then
- *     the keeper is an ordinary thread.
+ *   - auto (default): when two threads have allocated, and one of them has refilled its lists of
+ *     free blocks 32 times. (Each block size has its list. For small blocks, 32 refills usually
+ *     take several hundred allocations or more.) Not in the first 10 ms, while Keel uses less than
+ *     16 MiB.
+ *   - on: like auto, and also in a process of one thread, when Keel uses 2 MiB more than at the
+ *     start of the process.
  *   - off: never. Then this function returns false.
  *
  * A fork does not copy the keeper. The same rules decide when the child gets its own keeper. In the
- * child, the 3 MiB or 2 MiB are measured from the fork on.
+ * child, the 2 MiB are measured from the fork on.
  *
- * This function starts the keeper as an ordinary thread. Do not call it from a constructor. If the
- * program changes its user or capabilities, or calls unshare(CLONE_NEWUSER) or setns, call this
- * function only after that.
- *
- * If Keel itself starts the keeper while only one thread has allocated, it starts a confined
- * thread. The C library does not know this thread, and the thread can only manage memory. The
- * confined thread ends in these cases:
- *
- *   - The process forks. Keel later starts a new one.
- *   - The program calls unshare or setns. Keel later starts a new one.
- *   - The program enters a sandbox with prctl(PR_SET_NO_NEW_PRIVS) or prctl(PR_SET_SECCOMP). After
- *     that, Keel never starts a confined thread. It starts an ordinary thread if KEEL_KEEPER is on,
- *     or if a second thread allocates.
- *
- * Only libkeel notices calls of unshare, setns and prctl. libkeel_api does not.
- *
- * Confined threads need glibc on x86-64 or arm64, and libkeel or libkeel_api.a. libkeel_api.so has
- * no confined threads. If a process cannot have one and has one thread, Keel itself starts a keeper
- * only if KEEL_KEEPER is on. That keeper is an ordinary thread. */
+ * The keeper is an ordinary thread with all signals blocked except SIGSYS. Do not call this
+ * function from a constructor. If the program changes its user or capabilities, or calls
+ * unshare(CLONE_NEWUSER) or setns, call this function only after that. */
 KEEL_API bool kl_keeper_start(void) KEEL_NOEXCEPT;
 
 /* Prepares at least `bytes` bytes of warm memory, and keeps this amount available. Warm memory is
