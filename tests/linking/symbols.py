@@ -17,7 +17,7 @@ import headers  # noqa: E402
 
 FAMILY = set("""malloc calloc realloc reallocarray free cfree free_sized free_aligned_sized
     aligned_alloc memalign posix_memalign valloc pvalloc
-    malloc_usable_size malloc_trim mallopt prctl unshare setns""".split())
+    malloc_usable_size malloc_trim mallopt""".split())
 NEW = {"_Zn" + form + "m" + rest for form in "wa"
        for rest in ("", "RKSt9nothrow_t", "St11align_val_t", "St11align_val_tRKSt9nothrow_t")}
 DELETE = {"_Zd" + form + "Pv" + rest for form in "la"
