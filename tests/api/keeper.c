@@ -28,12 +28,6 @@ static size_t threads(void) {
     return count;
 }
 
-// A joined thread may still be on the system's list for a moment.
-static void expect_threads(size_t expected) {
-    for (int waited = 0; waited < 60000 && threads() > expected; waited += 10) sleep_ms(10);
-    CHECK_EQUAL(threads(), expected);
-}
-
 static void hold(size_t bytes) {
     for (size_t held = 0; held < bytes; held += 1024) CHECK(kl_malloc(1024) != NULL);
 }
@@ -62,22 +56,6 @@ TEST(large_blocks_count_too) {
     CHECK_EQUAL(threads(), 1);
     CHECK(kl_malloc(1u * MIB) != NULL && kl_malloc(100000) != NULL);
     CHECK_EQUAL(threads(), 2);
-}
-
-static void* allocates_little(void* count) {
-    for (size_t i = 0; i < 2000; i++) CHECK(kl_malloc(100) != NULL);
-    *(size_t*)count = threads();
-    return NULL;
-}
-
-TEST(a_second_thread_that_allocates_starts_the_keeper) {
-    begin();
-    pthread_t thread;
-    size_t count = 0;
-    CHECK(pthread_create(&thread, NULL, allocates_little, &count) == 0);
-    CHECK(pthread_join(thread, NULL) == 0);
-    CHECK_EQUAL(count, 3);
-    expect_threads(2);
 }
 
 TEST(a_forked_child_has_no_keeper_until_it_grows) {

@@ -1,5 +1,6 @@
 // A process of one thread, by the default settings: it remains one for the C library and for the
-// system, whatever it holds, so it may do what the system allows to such a process only.
+// system, whatever it holds, so it may do what the system allows to such a process only. A second
+// thread starts the keeper.
 #include "check.h"
 #include "memory.h"
 
@@ -44,6 +45,26 @@ TEST(a_process_that_grows_keeps_one_thread) {
     grow();
     CHECK_EQUAL(threads(), 1);
     CHECK(__libc_single_threaded);
+}
+
+static void* allocates(void* count) {
+    for (size_t i = 0; i < 2000; i++) CHECK(kl_malloc(100) != NULL);
+    *(size_t*)count = threads();
+    return NULL;
+}
+
+static size_t threads_beside_a_second(void) {
+    pthread_t thread;
+    size_t count = 0;
+    CHECK(pthread_create(&thread, NULL, allocates, &count) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    return count;
+}
+
+TEST(a_second_thread_starts_a_keeper_if_the_process_has_grown) {
+    CHECK_EQUAL(threads_beside_a_second(), 2);
+    hold(3u * MIB);
+    CHECK_EQUAL(threads_beside_a_second(), 3);
 }
 
 TEST(a_forked_child_keeps_one_thread) {

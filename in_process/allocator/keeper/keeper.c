@@ -36,12 +36,9 @@
 #define TICK_MAX_US 1000000u
 #define DEMAND_PERIOD_US 1000u // demand is measured over at least this time
 #define REFILLS_BEFORE_START 32u
-// With KEEL_KEEPER=on: slices that a process of one thread has live before it gets a keeper, 2 MiB.
-// Programs that soon change their own privileges hold 1.1 to 1.8 MiB by then.
-#define GROWTH_IF_WANTED 32u
-// A process that is younger and holds less gets no keeper: many end before it would have helped.
-#define YOUNG_MS 10u
-#define YOUNG_SLICES 256u       // 16 MiB
+// Slices that a process has live before it gets a keeper, 2 MiB: a smaller one gains little. (Programs
+// that soon change their own privileges hold 1.1 to 1.8 MiB by then.)
+#define GROWTH_BEFORE_START 32u
 #define SHARE_FROM 32u          // live slices, 2 MiB: below, a few slices more would matter
 #define HEAPS_PERIOD_US 4000u   // minimum time between two looks at the heaps
 #define IDLE_MS 128u            // a heap whose thread was not active for this time is idle
@@ -63,7 +60,6 @@ enum look {
 
 static atomic_state state;
 static atomic_state allowed;
-static atomic_bits allowed_ms; // the clock then
 static atomic_state sleep_word;
 static atomic_bits reserve_min;
 static atomic_bits heaps_at_fork; // heaps taken by threads that a fork left behind
@@ -90,7 +86,6 @@ bool keeper_runs(void) {
     return atomic_get(&state) == STATE_RUNNING;
 }
 void keeper_allow(void) {
-    atomic_set(&allowed_ms, os_clock_ms());
     atomic_set(&allowed, 1);
 }
 
@@ -447,28 +442,17 @@ static bool has_second_thread(void) {
            heaps_taken() >= atomic_get(&heaps_at_fork) + 2;
 }
 
-// A process of one thread gets a keeper only if the program wants one, and when it has grown: a
-// small one gains little, and may be about to do what the system allows to a process of one thread
-// only.
 static bool has_grown(void) {
     size_t live = run_live_slices() + jumbo_live_bytes() / SLICE_BYTES;
-    return option_get(OPTION_KEEPER) == KEEPER_ALWAYS &&
-           live >= atomic_get(&live_at_fork) + GROWTH_IF_WANTED;
+    return live >= atomic_get(&live_at_fork) + GROWTH_BEFORE_START;
 }
 
-static bool is_young(void) {
-    return option_get(OPTION_KEEPER) == KEEPER_AUTO && reserve_held_slices() < YOUNG_SLICES &&
-           os_clock_ms() - atomic_get(&allowed_ms) < YOUNG_MS;
-}
-
+// A process of one thread gets a keeper only if the program wants one: it may be about to do what
+// the system allows to a process of one thread only.
 static void start_if_required(void) {
-    if (option_get(OPTION_KEEPER) == KEEPER_NEVER) return;
-    bool required = has_second_thread() || has_grown();
-    if (!required) return;
-    if (is_young())
-        fresh_expect_looks(); // there will be a keeper soon
-    else
-        (void)start();
+    int64_t when = option_get(OPTION_KEEPER);
+    if (when == KEEPER_NEVER || !has_grown()) return;
+    if (when == KEEPER_ALWAYS || has_second_thread()) (void)start();
 }
 
 void keeper_consider(void) {

@@ -15,11 +15,10 @@
 // never allocates. Keel works without it too (KEEL_KEEPER=off, or in a forked child): then each
 // slow path does a quantum of the work.
 //
-//   OFF --second heap, keeper_start--> RUNNING --fork's child--> OFF
-//   OFF --2 MiB live with KEEL_KEEPER=on--> RUNNING
+//   OFF --2 MiB live and a second heap, or keeper_start--> RUNNING --fork's child--> OFF
 //
-// A process of one thread has none unless it asks for one: some of what such a process does, the
-// system and the C library allow to a process of one thread only.
+// With KEEL_KEEPER=on 2 MiB are enough. Otherwise a process of one thread has no keeper: some of what
+// such a process does, the system and the C library allow to a process of one thread only.
 #ifndef KEEL_ALLOCATOR_KEEPER_KEEPER_H
 #define KEEL_ALLOCATOR_KEEPER_KEEPER_H
 

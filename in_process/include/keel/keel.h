@@ -335,12 +335,10 @@ KEEL_API size_t kl_check_all(void) KEEL_NOEXCEPT;
  * A program need not call this function: Keel starts the keeper itself. The environment variable
  * KEEL_KEEPER determines when:
  *
- *   - auto (default): when two threads have allocated, and one of them has refilled its lists of
- *     free blocks 32 times. (Each block size has its list. For small blocks, 32 refills usually
- *     take several hundred allocations or more.) Not in the first 10 ms, while Keel uses less than
- *     16 MiB.
- *   - on: like auto, and also in a process of one thread, when Keel uses 2 MiB more than at the
- *     start of the process.
+ *   - auto (default): when Keel uses 2 MiB more than at the start of the process, and two threads
+ *     have allocated, of which one has refilled its lists of free blocks 32 times. (Each block size
+ *     has its list. For small blocks, 32 refills usually take several hundred allocations or more.)
+ *   - on: when Keel uses 2 MiB more than at the start of the process.
  *   - off: never. Then this function returns false.
  *
  * A fork does not copy the keeper. The same rules decide when the child gets its own keeper. In the

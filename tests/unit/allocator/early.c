@@ -1,6 +1,5 @@
 // The first blocks of a process, of which it is not known whether the program will fill them: they
-// occupy huge pages within a budget. And what a young process does without: the keeper.
-#include "allocator/keeper/keeper.h"
+// occupy huge pages within a budget.
 #include "allocator/slices/fresh.h"
 #include "allocator/slices/huge_unit.h"
 #include "allocator/slices/page_map.h"
@@ -176,26 +175,6 @@ static void test_next_group_is_mapped_ahead(void) {
     for (unsigned i = 0; i < 2 * GROUP_UNITS; i++) run_return(runs[i], RUN_DISCARDED);
 }
 
-// A process that ends soon needs no keeper. The clock's steps are up to 4 ms, and the system may
-// preempt this thread: so one of some attempts has to succeed.
-static void test_young_process_has_no_keeper(void) {
-    char* live = take(6 * MIB);
-    option_set(OPTION_KEEPER, KEEPER_AUTO);
-    bool was_young = false;
-    for (unsigned attempt = 0; attempt < 100 && !was_young && !keeper_runs(); attempt++) {
-        keeper_allow(); // as if the process began now
-        uint64_t before = os_clock_ms();
-        keeper_consider();
-        was_young = !keeper_runs() && os_clock_ms() - before < 10;
-    }
-    CHECK(was_young);
-    struct timespec time = {0, 40 * 1000 * 1000};
-    (void)nanosleep(&time, NULL);
-    keeper_consider();
-    CHECK(keeper_runs());
-    kl_free(live);
-}
-
 int main(void) {
     option_set(OPTION_KEEPER, KEEPER_NEVER);
     kl_free(kl_malloc(1));
@@ -209,6 +188,5 @@ int main(void) {
     test_sparse_block_ends_it();
     test_rest_of_unit_is_no_surplus();
     test_next_group_is_mapped_ahead();
-    test_young_process_has_no_keeper();
     return 0;
 }
