@@ -107,13 +107,13 @@ void os_forbid_access(void* start, size_t bytes) {
     (void)protect(start, bytes, PROT_NONE);
 }
 
-void os_unmap(void* start, size_t bytes) {
+bool os_unmap(void* start, size_t bytes) {
     int saved = errno;
-    (void)munmap(
-        start,
-        bytes); // fails only when the kernel is out of map entries: then the range stays ours
+    bool done = munmap(start, bytes) == 0;
     count_call(EVENT_UNMAP);
     errno = saved;
+    if (!done) (void)os_discard(start, bytes);
+    return done;
 }
 
 bool os_remap(void* start, size_t old_bytes, size_t new_bytes) {
@@ -132,29 +132,14 @@ void* os_remap_anywhere(void* start, size_t old_bytes, size_t new_bytes) {
     return result == MAP_FAILED ? NULL : result;
 }
 
-bool os_remap_to(void* start, size_t old_bytes, void* target, size_t new_bytes) {
-    int saved = errno;
-    void* result = mremap(start, old_bytes, new_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, target);
-    count_call(EVENT_REMAP);
-    errno = saved;
-    return result != MAP_FAILED;
-}
-
-static atomic_state cannot_remap_content; // the system has said so
-
 void* os_remap_content(void* start, size_t bytes, void* place) {
     enum { DONT_UNMAP = 4 }; // MREMAP_DONTUNMAP, which older headers do not have
     int saved = errno;
     // A system call: some C libraries pass the place on with MREMAP_FIXED only.
     long result = syscall(SYS_mremap, start, bytes, bytes, MREMAP_MAYMOVE | DONT_UNMAP, place);
     count_call(EVENT_REMAP);
-    if (result == -1 && errno == EINVAL) atomic_set(&cannot_remap_content, 1);
     errno = saved;
     return result == -1 ? NULL : (void*)result;
-}
-
-bool os_remaps_content(void) {
-    return atomic_get(&cannot_remap_content) == 0;
 }
 
 void* os_find_place(size_t bytes) {

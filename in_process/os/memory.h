@@ -15,7 +15,9 @@ size_t os_page_bytes(void);
 // Readable, writable, zero, not charged until touched (NORESERVE). The address is a multiple of
 // `alignment` (a power of two, at least a page). NULL: the system refuses.
 void* os_map(size_t bytes, size_t alignment);
-void os_unmap(void* start, size_t bytes);
+// False: the process has as many mappings as it may have, and the range is a part of one. It stays
+// mapped, and its memory is returned.
+bool os_unmap(void* start, size_t bytes);
 
 // As os_map, but exactly at `start`, and only if nothing is mapped in that range.
 enum os_placing {
@@ -72,17 +74,10 @@ bool os_remap(void* start, size_t old_bytes, size_t new_bytes);
 // Extends a mapping, elsewhere if need be. Where it is now; NULL: nothing changed.
 void* os_remap_anywhere(void* start, size_t old_bytes, size_t new_bytes);
 
-// Moves a mapping's pages, not their content, over the mapping at `target` of new_bytes. False:
-// nothing changed.
-bool os_remap_to(void* start, size_t old_bytes, void* target, size_t new_bytes);
-
 // Moves the content of the range to `place` if nothing is mapped there, else anywhere. Returns the
 // new address. The range stays mapped, reads as zero, and occupies no memory. NULL: nothing
 // changed; the system cannot (it needs Linux 5.7), or the range is more than one mapping.
 void* os_remap_content(void* start, size_t bytes, void* place);
-
-// False once the system has shown that it never can.
-bool os_remaps_content(void);
 
 // The address at which the system would map this many bytes now. Maps nothing. NULL: no room.
 void* os_find_place(size_t bytes);

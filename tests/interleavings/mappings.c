@@ -111,7 +111,7 @@ TEST(mappings_of_three_threads) {
 }
 // Seeded: two threads take the mapping of one place.
 TEST(mappings_find_a_split_take) {
-    explore_break("place_take", "swap", SPLIT);
+    explore_break("place_take", "try_ordered", SPLIT);
     explore_finds(&takes, "");
 }
 // Seeded: two threads fill one place.

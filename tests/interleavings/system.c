@@ -120,9 +120,10 @@ uint64_t os_random(void) {
     return 1 + (uint64_t)self;
 }
 
-void os_unmap(void* start, size_t bytes) {
+bool os_unmap(void* start, size_t bytes) {
     for (unsigned i = 0; i < MAPPINGS_MAX; i++) {
-        if (mappings[i].taken && mappings[i].start == start && mappings[i].bytes == bytes) return;
+        bool same = mappings[i].start == start && mappings[i].bytes == bytes;
+        if (mappings[i].taken && same) return true;
     }
     explore_fail("a mapping is released that was not created");
 }
@@ -161,9 +162,6 @@ void* os_remap_content(void* start, size_t bytes, void* place) {
     (void)place;
     return NULL;
 }
-bool os_remaps_content(void) {
-    return true;
-}
 void os_zero(void* start, size_t bytes) {
     memset(start, 0, bytes);
 }
@@ -176,11 +174,6 @@ void* os_remap_anywhere(void* start, size_t old_bytes, size_t new_bytes) {
 void* os_find_place(size_t bytes) {
     (void)bytes;
     return NULL;
-}
-bool os_remap_to(void* start, size_t old_bytes, void* target, size_t new_bytes) {
-    (void)old_bytes;
-    (void)new_bytes;
-    return start == target;
 }
 void os_forbid_huge_pages(void* start, size_t bytes) {
     (void)start;

@@ -65,7 +65,7 @@ GUARDED = ("guarded", (["guarded-blocks"],
 # Fastest first: (name, (targets, commands)). {build} is the folder of the build.
 QUICK = [
     ("unit", unit(["modules", "packed", "scale", "slow_paths", "growth", "threads", "forked",
-                   "keeper", "near_limit", "fresh"])),
+                   "keeper", "near_limit", "fresh", "held"])),
     ("work bounds", counted(["modules", "threads"])),
     ("interleavings", explored(["lock", "remote_queue", "windows", "mappings"])),
     ("contract", contract(["misuse", "aligned", "sizes", "contents", "large"])),

@@ -310,7 +310,7 @@ void large_release(struct page* page) {
 void* large_resize(struct page* page, size_t bytes) {
     if (bytes > page->bytes && !limit_admits(bytes - page->bytes)) return NULL;
     uintptr_t owner = atomic_get(&page->owner);
-    if ((owner & PAGE_PACKED) != 0) return NULL;
+    if ((owner & PAGE_PACKED) != 0 || bytes <= SLICE_BYTES) return NULL;
     if ((owner & PAGE_JUMBO) != 0) {
         // Copies a small rest, so that the whole mapping is available to the next large block.
         bool small_rest = bytes < LARGE_MOVABLE_BYTES && bytes <= page->bytes / 2;
@@ -318,7 +318,6 @@ void* large_resize(struct page* page, size_t bytes) {
     }
     size_t slices = page->bytes / SLICE_BYTES;
     size_t wanted = slices_for(bytes);
-    if (bytes <= SLICE_BYTES) return NULL;
     if (wanted > RUN_SLICES_MAX) return leave_run(page, bytes);
     if (wanted > slices && !run_extend(page->start, (unsigned)slices, (unsigned)wanted))
         return leave_run(page, bytes);

@@ -5,6 +5,7 @@
 #include "base/bits.h"
 #include "base/checked.h"
 #include "base/counters.h"
+#include "base/panic.h"
 #include "os/memory.h"
 #include <string.h>
 
@@ -16,6 +17,7 @@
 // language.
 static void jumbo_enter(struct page* page, uintptr_t owner, char* start, size_t bytes) {
     (void)atomic_get_acquire(&page->owner);
+    KEEL_ASSERT(bytes > SLICE_BYTES && atomic_get(&page->owner) == 0);
     page->start = start;
     page->bytes = bytes;
     page->block_bytes = 0;
@@ -37,7 +39,7 @@ static struct mapping map_described(size_t bytes, size_t alignment, enum fresh_m
     mapping.start = fresh_map(bytes, alignment, &mapping.bytes, memory);
     if (mapping.start == NULL) return mapping;
     if (window_for(mapping.start) != NULL) return mapping_cache_cut(mapping, bytes);
-    os_unmap(mapping.start, mapping.bytes);
+    (void)os_unmap(mapping.start, mapping.bytes);
     return (struct mapping){NULL, 0};
 }
 
@@ -77,7 +79,7 @@ void jumbo_release(struct page* page, bool keep) {
     if (keep)
         mapping_cache_put((struct mapping){start, bytes});
     else
-        os_unmap(start, bytes);
+        mapping_cache_unmap((struct mapping){start, bytes});
     count_event(EVENT_JUMBO_RELEASED, 1);
 }
 
@@ -103,18 +105,28 @@ static char* move_to_grow(char* old_start, size_t old_bytes, size_t bytes) {
         place = place_to_grow(old_start, bytes);
     char* start = os_remap_content(old_start, old_bytes, place);
     if (start == NULL) return NULL;
-    if (window_for(start) != NULL && os_remap(start, old_bytes, bytes)) return start;
+    bool described = window_for(start) != NULL;
+    if (described && os_remap(start, old_bytes, bytes)) return start;
     memcpy(old_start, start, old_bytes); // unlike moving back, this needs no address space
-    os_unmap(start, old_bytes);
+    if (described)
+        mapping_cache_unmap((struct mapping){start, old_bytes});
+    else
+        (void)os_unmap(start, old_bytes);
     return NULL;
 }
 
-// Before Linux 5.7. On failure the new place stays as it is: the system may have unmapped it, and
-// another thread may have mapped it since.
-static char* replace_to_grow(char* old_start, size_t old_bytes, size_t bytes) {
-    char* start = os_map(bytes, os_page_bytes());
-    if (start == NULL || window_for(start) == NULL) return NULL;
-    return os_remap_to(old_start, old_bytes, start, bytes) ? start : NULL;
+// Copies the content to a new mapping with room behind it, where the system cannot move it: before
+// Linux 5.7, or if the block is more than one of its mappings. NULL: nothing changed.
+static char* copy_to_grow(const char* old_start, size_t old_bytes, size_t bytes) {
+    char* start = place_to_grow(old_start, bytes);
+    if (start == NULL || os_map_at(start, bytes) != OS_PLACED)
+        start = os_map(bytes, os_page_bytes());
+    if (start == NULL) return NULL;
+    if (window_for(start) == NULL) {
+        (void)os_unmap(start, bytes);
+        return NULL;
+    }
+    return memcpy(start, old_start, old_bytes);
 }
 
 // Cuts the block where it is; what is cut off stays warm. False: too little to be worth it.
@@ -136,38 +148,30 @@ static void* enter_grown(uintptr_t owner, char* start, size_t bytes, bool filled
     return start;
 }
 
-static const struct mapping no_mapping = {NULL, 0};
-
-static struct mapping grow_warm(char* old_start, size_t old_bytes, size_t bytes) {
-    struct mapping warm = {old_start, old_bytes};
-    return mapping_cache_extend(&warm, bytes) ? warm : mapping_cache_move(warm, bytes);
-}
-
 static void* resize_mapping(struct page* page, size_t bytes) {
     uintptr_t owner = atomic_get(&page->owner);
     char* old_start = page->start;
     size_t old_bytes = page->bytes;
     jumbo_leave(page); // before another thread may map the range or its tail
-    struct mapping warm = bytes > old_bytes ? grow_warm(old_start, old_bytes, bytes) : no_mapping;
-    if (warm.start != NULL) {
+    struct mapping warm = {old_start, old_bytes};
+    if (bytes > old_bytes && mapping_cache_extend(&warm, bytes)) {
         jumbo_enter(page_of(warm.start), owner, warm.start, warm.bytes);
         return warm.start;
     }
     bool filled = fresh_doubles(old_start, old_bytes, bytes);
     if (os_remap(old_start, old_bytes, bytes)) return enter_grown(owner, old_start, bytes, filled);
     char* start = move_to_grow(old_start, old_bytes, bytes);
-    if (start != NULL)
-        os_unmap(old_start, old_bytes);
-    else if (!os_remaps_content())
-        start = replace_to_grow(old_start, old_bytes, bytes);
+    if (start == NULL && bytes > old_bytes) start = copy_to_grow(old_start, old_bytes, bytes);
     if (start == NULL) {
         jumbo_enter(page, owner, old_start, old_bytes);
         return NULL;
     }
+    mapping_cache_unmap((struct mapping){old_start, old_bytes});
     return enter_grown(owner, start, bytes, filled);
 }
 
 void* jumbo_resize(struct page* page, size_t bytes) {
+    KEEL_ASSERT(bytes > SLICE_BYTES);
     char* old_start = page->start;
     bool unknown = page->unknown != 0;
     bytes = round_up(bytes, os_page_bytes());

@@ -9,10 +9,10 @@
 #include "os/memory.h"
 #include "os/process.h"
 
-// `bytes` and `put_ms` are hints until the start has been taken: the true size is in the metadata
-// of the mapping's first slice, which belongs to the thread that took it.
+// `bytes` and `put_ms` are hints until the start has been taken or marked: the true size is in the
+// metadata of the mapping's first slice, which belongs to the thread that did it.
 static KEEL_LARGER struct {
-    atomic_word start; // 0: free
+    atomic_word start; // 0: free; | MARKED: a thread returns the mapping, which no other one takes
     atomic_word bytes;
     atomic_bits put_ms;
 } places[MAPPING_PLACES];
@@ -21,8 +21,15 @@ atomic_signed mapping_cache_total;
 atomic_signed mapping_live_total;
 
 #define PIECES 8u // in which a mapping is discarded
+#define MARKED ((uintptr_t)1)
 
 static const struct mapping mapping_none = {NULL, 0};
+
+// A hint. NULL: the place is free, or its mapping cannot be taken.
+static char* start_at(unsigned index) {
+    uintptr_t start = atomic_get(&places[index].start);
+    return (start & MARKED) != 0 ? NULL : (char*)start;
+}
 
 static unsigned first_place(void) {
     return index_set_next(&used, 0);
@@ -31,10 +38,17 @@ static unsigned next_place(unsigned index) {
     return index_set_next(&used, index + 1);
 }
 
-static struct mapping place_take(unsigned index) {
-    char* start = (char*)atomic_swap(&places[index].start, 0);
+// The place becomes free, and its member of `used` with it.
+static void place_clear(unsigned index) {
     (void)index_set_remove(&used, index);
     if (atomic_get_ordered(&places[index].start) != 0) (void)index_set_add(&used, index);
+}
+
+static struct mapping place_take(unsigned index) {
+    char* start = start_at(index);
+    uintptr_t expected = (uintptr_t)start;
+    if (start != NULL && !atomic_try_ordered(&places[index].start, &expected, 0)) start = NULL;
+    place_clear(index);
     if (start == NULL) return mapping_none;
     struct mapping mapping = {start, page_of(start)->bytes};
     (void)atomic_sub(&mapping_cache_total, (int64_t)mapping.bytes);
@@ -55,7 +69,11 @@ static bool place_fill(unsigned index, struct mapping mapping, uint64_t put_ms) 
     return true;
 }
 
+// Only a mapping that is larger than a slice is the only one that begins in its first slice, whose
+// metadata has its size.
 static bool place_put(struct mapping mapping, uint64_t put_ms) {
+    KEEL_ASSERT(mapping.bytes > SLICE_BYTES && window_find(mapping.start) != NULL);
+    KEEL_ASSERT(atomic_get(&page_of(mapping.start)->owner) == 0);
     page_of(mapping.start)->bytes = mapping.bytes;
     for (unsigned word = 0; word < MAPPING_PLACES / 64; word++) {
         uint64_t unused = ~atomic_get(&used.words[word]);
@@ -66,13 +84,23 @@ static bool place_put(struct mapping mapping, uint64_t put_ms) {
     return false;
 }
 
+// The system refuses to unmap a part of one of its mappings if the process has as many as it may
+// have. The range stays here then, without its memory.
+static void unmap_or_put(struct mapping mapping) {
+    if (!os_unmap(mapping.start, mapping.bytes)) (void)place_put(mapping, os_clock_ms());
+}
+
 static void put_or_unmap(struct mapping mapping, uint64_t put_ms) {
-    if (!place_put(mapping, put_ms)) os_unmap(mapping.start, mapping.bytes);
+    if (!place_put(mapping, put_ms)) unmap_or_put(mapping);
+}
+
+void mapping_cache_unmap(struct mapping mapping) {
+    unmap_or_put(mapping);
 }
 
 // Joins `mapping` with a cached neighbour. True: it has grown.
 static bool join_with(unsigned index, struct mapping* mapping) {
-    char* start = (char*)atomic_get(&places[index].start);
+    char* start = start_at(index);
     size_t bytes = atomic_get(&places[index].bytes);
     if (start == NULL) return false;
     if (start != mapping->start + mapping->bytes && start + bytes != mapping->start) return false;
@@ -107,7 +135,7 @@ static unsigned place_for(size_t bytes, size_t alignment) {
     unsigned best = MAPPING_PLACES;
     size_t best_bytes = 0;
     for (unsigned i = first_place(); i < MAPPING_PLACES; i = next_place(i)) {
-        struct mapping hint = {(char*)atomic_get(&places[i].start), atomic_get(&places[i].bytes)};
+        struct mapping hint = {start_at(i), atomic_get(&places[i].bytes)};
         if (hint.start == NULL) continue;
         size_t here = usable_bytes(hint, alignment);
         bool better = best_bytes >= bytes ? here >= bytes && here < best_bytes : here > best_bytes;
@@ -144,17 +172,16 @@ struct mapping mapping_cache_cut(struct mapping mapping, size_t bytes) {
     return mapping;
 }
 
-// Cuts off the part before the first multiple of `alignment`.
-static struct mapping cut_head(struct mapping mapping, size_t alignment) {
-    size_t head = mapping.bytes - usable_bytes(mapping, alignment);
-    if (head == 0) return mapping;
-    struct mapping before = {mapping.start, head};
-    mapping = (struct mapping){mapping.start + head, mapping.bytes - head};
+// Cuts off the part before the first multiple of `alignment`. False: the system refuses.
+static bool cut_head(struct mapping* mapping, size_t alignment) {
+    size_t head = mapping->bytes - usable_bytes(*mapping, alignment);
+    struct mapping before = {mapping->start, head};
     if (head >= MAPPING_CUT_MIN)
         put_or_unmap(before, os_clock_ms());
-    else
-        os_unmap(before.start, before.bytes);
-    return mapping;
+    else if (head > 0 && !os_unmap(before.start, head))
+        return false;
+    *mapping = (struct mapping){mapping->start + head, mapping->bytes - head};
+    return true;
 }
 
 // By whole huge pages: their rest goes to the cache.
@@ -166,7 +193,7 @@ static struct mapping grow_to(struct mapping mapping, size_t bytes, bool huge) {
         return mapping_none;
     }
     if (window_for(start) == NULL) {
-        os_unmap(start, whole);
+        (void)os_unmap(start, whole);
         return mapping_none;
     }
     if (huge) os_prefer_huge_pages(start, whole);
@@ -178,8 +205,8 @@ struct mapping mapping_cache_take(size_t bytes, size_t alignment, bool huge) {
     if (mapping.start == NULL) return mapping;
     if (usable_bytes(mapping, alignment) >= bytes) {
         char* aligned = (char*)round_up((uintptr_t)mapping.start, alignment);
-        if (window_for(aligned) != NULL)
-            return mapping_cache_cut(cut_head(mapping, alignment), bytes);
+        if (window_for(aligned) != NULL && cut_head(&mapping, alignment))
+            return mapping_cache_cut(mapping, bytes);
     } else if (alignment <= os_page_bytes()) {
         return grow_to(mapping, bytes, huge);
     }
@@ -191,7 +218,7 @@ bool mapping_cache_extend(struct mapping* mapping, size_t bytes) {
     char* end = mapping->start + mapping->bytes;
     if (atomic_get(&mapping_cache_total) <= 0) return false;
     for (unsigned i = first_place(); i < MAPPING_PLACES; i = next_place(i)) {
-        if ((char*)atomic_get(&places[i].start) != end) continue;
+        if (start_at(i) != end) continue;
         if (mapping->bytes + atomic_get(&places[i].bytes) < bytes) return false;
         struct mapping behind = place_take(i);
         if (behind.start == end && mapping->bytes + behind.bytes >= bytes) {
@@ -205,39 +232,44 @@ bool mapping_cache_extend(struct mapping* mapping, size_t bytes) {
     return false;
 }
 
-struct mapping mapping_cache_move(struct mapping old, size_t bytes) {
-    KEEL_ASSERT(bytes >= old.bytes);
-    if (!mapping_cache_has(bytes, SIZE_MAX)) return mapping_none;
-    struct mapping target = take_for(bytes, 1);
-    if (target.start == NULL) return target;
-    if (target.bytes < bytes) {
-        put_or_unmap(target, os_clock_ms());
-        return mapping_none;
-    }
-    target = mapping_cache_cut(target, bytes);
-    if (os_remap_to(old.start, old.bytes, target.start, old.bytes)) return target;
-    // The system may have unmapped the start of the target before it failed, and that range may
-    // belong to other code by now: only the rest is certainly Keel's.
-    size_t lost = round_up(old.bytes, SLICE_BYTES);
-    if (target.bytes > lost && window_for(target.start + lost) != NULL)
-        put_or_unmap((struct mapping){target.start + lost, target.bytes - lost}, os_clock_ms());
-    return mapping_none;
-}
-
 // Unmapping holds the lock of all mappings of the process until the pages are returned, 1 ms for 16
-// MiB; discarding them first does not. At most PIECES pieces, which end at multiples of
-// huge pages.
-static void unmap_in_pieces(char* start, size_t bytes) {
+// MiB; discarding them first does not. At most PIECES pieces, which end at multiples of huge pages.
+static void discard_in_pieces(char* start, size_t bytes) {
     const size_t huge = HUGE_SLICES * SLICE_BYTES;
     const size_t piece = round_up(bytes / PIECES + 1, huge);
     char* end = start + bytes;
-    for (char* at = start; bytes > piece && at < end;) {
+    for (char* at = start; at < end;) {
         char* next = (char*)round_down((uintptr_t)at, huge) + piece;
         if (next > end) next = end;
         (void)os_discard(at, (size_t)(next - at));
         at = next;
     }
-    os_unmap(start, bytes);
+}
+
+// Returns the last `cut` bytes of the mapping of a place that the caller has marked. Until its
+// memory is returned the whole mapping stays in the place: a child of fork that has no such thread
+// finds it there. A range that the child finds must be mapped, so it leaves the place before it is
+// unmapped.
+static void place_cut(unsigned index, struct mapping mapping, size_t cut) {
+    char* tail = mapping.start + mapping.bytes - cut;
+    discard_in_pieces(tail, cut);
+    if (cut == mapping.bytes) {
+        (void)atomic_sub(&mapping_cache_total, (int64_t)cut);
+        (void)atomic_swap(&places[index].start, 0);
+        place_clear(index);
+        unmap_or_put(mapping);
+        return;
+    }
+    struct page* page = page_of(mapping.start);
+    page->bytes -= cut;
+    (void)atomic_sub(&mapping_cache_total, (int64_t)cut);
+    if (!os_unmap(tail, cut)) { // it stays, without its memory
+        page->bytes = mapping.bytes;
+        (void)atomic_add(&mapping_cache_total, (int64_t)cut);
+        atomic_set(&places[index].put_ms, os_clock_ms());
+    }
+    atomic_set(&places[index].bytes, page->bytes);
+    atomic_set_release(&places[index].start, (uintptr_t)mapping.start);
 }
 
 size_t mapping_cache_age(uint64_t now_ms, size_t bytes_max) {
@@ -246,13 +278,12 @@ size_t mapping_cache_age(uint64_t now_ms, size_t bytes_max) {
     if (delay < 0) return 0;
     for (unsigned i = first_place(); i < MAPPING_PLACES; i = next_place(i)) {
         uint64_t put_ms = atomic_get(&places[i].put_ms);
-        if (atomic_get(&places[i].start) == 0 || now_ms < put_ms + (uint64_t)delay) continue;
-        struct mapping mapping = place_take(i);
-        if (mapping.start == NULL) continue;
+        uintptr_t start = (uintptr_t)start_at(i);
+        if (start == 0 || now_ms < put_ms + (uint64_t)delay) continue;
+        if (!atomic_try_ordered(&places[i].start, &start, start | MARKED)) continue;
+        struct mapping mapping = {(char*)start, page_of((char*)start)->bytes};
         size_t cut = mapping.bytes < bytes_max + MAPPING_CUT_MIN ? mapping.bytes : bytes_max;
-        mapping.bytes -= cut;
-        unmap_in_pieces(mapping.start + mapping.bytes, cut);
-        if (mapping.bytes > 0) put_or_unmap(mapping, put_ms);
+        place_cut(i, mapping, cut);
         return cut;
     }
     return 0;
@@ -261,6 +292,38 @@ size_t mapping_cache_age(uint64_t now_ms, size_t bytes_max) {
 void mapping_cache_clear(void) {
     for (unsigned i = first_place(); i < MAPPING_PLACES; i = next_place(i)) {
         struct mapping mapping = place_take(i);
-        if (mapping.start != NULL) os_unmap(mapping.start, mapping.bytes);
+        if (mapping.start != NULL) unmap_or_put(mapping);
     }
+}
+
+void mapping_cache_forget(void) {
+    if (atomic_get(&mapping_cache_total) == 0) return;
+    int64_t total = 0;
+    for (unsigned i = 0; i < MAPPING_PLACES; i++) {
+        uintptr_t start = atomic_get(&places[i].start) & ~MARKED;
+        if (start == 0) continue;
+        atomic_set(&places[i].start, start);
+        atomic_set(&places[i].bytes, page_of((char*)start)->bytes);
+        total += (int64_t)page_of((char*)start)->bytes;
+        (void)index_set_add(&used, i);
+    }
+    atomic_set(&mapping_cache_total, total);
+}
+
+bool mapping_cache_check(void) {
+    int64_t total = 0;
+    for (unsigned i = 0; i < MAPPING_PLACES; i++) {
+        const char* start = start_at(i);
+        bool member = (atomic_get(&used.words[i / 64]) >> (i % 64) & 1) != 0;
+        if (start == NULL) {
+            if (atomic_get(&places[i].start) != 0) return false;
+            continue;
+        }
+        const struct page* page = page_of(start);
+        if (!member || window_find(start) == NULL || atomic_get(&page->owner) != 0) return false;
+        if (page->bytes <= SLICE_BYTES || page->bytes % os_page_bytes() != 0) return false;
+        if (page->bytes != atomic_get(&places[i].bytes)) return false;
+        total += (int64_t)page->bytes;
+    }
+    return total == atomic_get(&mapping_cache_total);
 }

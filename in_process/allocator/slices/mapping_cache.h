@@ -8,6 +8,10 @@
 //
 //   place[0..511]:  start | bytes | time of the last put
 //
+// A mapping here is larger than a slice. So no two begin in one slice, and the metadata of its
+// first slice is the mapping's own. A mapping is never moved over another one: the system may unmap
+// the target before it refuses, and another thread may have mapped it since.
+//
 // Bounds: every call looks at the places that have a mapping, at most MAPPING_PLACES, and makes at
 // most one system call for each mapping that it takes out. Lock-free: a place is taken by
 // exchanging its start for 0.
@@ -39,16 +43,15 @@ struct mapping mapping_cache_cut(struct mapping mapping, size_t bytes);
 // Extends `mapping` to `bytes` by the cached mapping directly behind it. False: nothing changed.
 bool mapping_cache_extend(struct mapping* mapping, size_t bytes);
 
-// Moves the page tables of `old` to the start of a cached mapping of `bytes`, at least old.bytes,
-// whose remainder keeps its memory. Afterwards `old` is not mapped. NULL: not possible; nothing
-// changed.
-struct mapping mapping_cache_move(struct mapping old, size_t bytes);
-
 // True if a mapping of `bytes` to bytes_max is here now.
 bool mapping_cache_has(size_t bytes, size_t bytes_max);
 
-// Keeps the mapping. Unmaps it if all places are in use. The caller has ended its page.
+// Keeps the mapping, larger than a slice. Unmaps it if all places are in use. The caller has ended
+// its page.
 void mapping_cache_put(struct mapping mapping);
+
+// Unmaps it. Where the system refuses that, keeps the range without its memory.
+void mapping_cache_unmap(struct mapping mapping);
 
 // Unmaps at most bytes_max of one mapping that has been here for a purge delay. Returns the bytes
 // unmapped.
@@ -56,6 +59,13 @@ size_t mapping_cache_age(uint64_t now_ms, size_t bytes_max);
 
 // Unmaps everything that is here now.
 void mapping_cache_clear(void);
+
+// In the child of a fork, which has only the forking thread: what other threads were about to
+// return is here again.
+void mapping_cache_forget(void);
+
+// Verifies the invariants; only when no other thread is active.
+bool mapping_cache_check(void);
 
 // Bytes of the mappings that jumbo blocks are in. Here, because the reserve reads them, which
 // jumbo.c calls.

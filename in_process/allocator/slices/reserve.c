@@ -17,6 +17,7 @@
 #define STEP_UNMAP_BYTES ((size_t)1 << 20)
 #define STEP_CAP_BYTES ((size_t)16 << 20)
 #define STEP_LARGE_CALLS 30u // 80 MiB in runs of 4 MiB take 20
+#define HELD_MAX 4u          // more threads than maintain memory at the same time
 
 enum huge { HUGE_UNKNOWN, HUGE_NONE, HUGE_AVAILABLE };
 
@@ -28,13 +29,14 @@ static atomic_bits surplus;       // slices still to be discarded
 static atomic_bits target;        // the target: slices that are never surplus
 static atomic_state kept;
 static atomic_state preferred;
-static atomic_bits cap;           // 0: none
-static atomic_state huge;         // enum huge: whether units of 2 MiB are huge pages
-static atomic_bits missed;        // slices, since the last unit was begun
-static atomic_signed units_begun; // units that are being populated
-static atomic_signed maintained;  // runs that are being populated or discarded
-static atomic_bits begun_warm;    // slices of pages that reserve_affords_warm admitted, by now
-static atomic_bits unknown;       // slices of large blocks that reserve_affords_unknown counts
+static atomic_bits cap;            // 0: none
+static atomic_state huge;          // enum huge: whether units of 2 MiB are huge pages
+static atomic_bits missed;         // slices, since the last unit was begun
+static atomic_signed units_begun;  // units that are being populated
+static atomic_signed maintained;   // runs that are being populated or discarded
+static atomic_word held[HELD_MAX]; // those runs: start | slices << 1 | 1 if populated; 0: none
+static atomic_bits begun_warm;     // slices of pages that reserve_affords_warm admitted, by now
+static atomic_bits unknown;        // slices of large blocks that reserve_affords_unknown counts
 
 void reserve_set_keeper(bool by_keeper) {
     atomic_set(&kept, by_keeper);
@@ -163,18 +165,44 @@ void reserve_surplus_done(size_t slices) {
     atomic_set(&surplus, due > slices ? due - slices : 0);
 }
 
+// Records a run that is in no superblock, for a child of fork that has no such thread.
+static atomic_word* hold(struct free_run run, bool populated) {
+    uintptr_t word = (uintptr_t)run.start | run.slices << 1 | populated;
+    for (unsigned i = 0; i < HELD_MAX; i++) {
+        uintptr_t none = 0;
+        if (atomic_try_word(&held[i], &none, word)) return &held[i];
+    }
+    return NULL;
+}
+static void put_back(struct free_run run, enum run_state state, atomic_word* record) {
+    if (record != NULL) atomic_set_release(record, 0); // first: a run is returned once
+    run_return(run, state);
+}
+
+// What other threads held at the fork may have memory, so it counts as warm.
+static void put_back_held(void) {
+    for (unsigned i = 0; i < HELD_MAX; i++) {
+        uintptr_t word = atomic_get(&held[i]);
+        if (word == 0) continue;
+        char* start = (char*)round_down(word, SLICE_BYTES);
+        struct free_run run = {start, (unsigned)(word % SLICE_BYTES) >> 1};
+        put_back(run, (word & 1) != 0 ? RUN_POPULATED : RUN_AS_BEFORE, &held[i]);
+    }
+}
+
 // Adds the number of calls to the system to *calls.
 static size_t discard_run(unsigned slices_max, unsigned* calls) {
     struct free_run run = run_take_dirty(slices_max);
     if (run.slices == 0) return 0;
+    atomic_word* record = hold(run, false);
     bool splits = run_splits_unit(run);
     if (splits) huge_units_forbid(run);
     *calls += splits ? 2 : 1;
     if (!os_discard(run.start, run.slices * SLICE_BYTES)) {
-        run_return(run, RUN_AS_BEFORE);
+        put_back(run, RUN_AS_BEFORE, record);
         return 0;
     }
-    run_return(run, RUN_DISCARDED);
+    put_back(run, RUN_DISCARDED, record);
     count_event(EVENT_PURGED_SLICES, run.slices);
     return run.slices;
 }
@@ -190,6 +218,8 @@ bool reserve_is_maintained(void) {
     return atomic_get_acquire(&maintained) > 0;
 }
 void reserve_forget(void) {
+    mapping_cache_forget();
+    put_back_held();
     atomic_set(&maintained, 0);
     atomic_set(&units_begun, 0);
 }
@@ -201,9 +231,9 @@ size_t reserve_discard(unsigned slices_max) {
 
 // The system may have populated a part. That part must not stay, because nothing would discard it:
 // the slices count as cold.
-static void populate_undo(struct free_run run) {
+static void populate_undo(struct free_run run, atomic_word* record) {
     bool discarded = os_discard(run.start, run.slices * SLICE_BYTES);
-    run_return(run, discarded ? RUN_DISCARDED : RUN_POPULATED); // all zero in both cases
+    put_back(run, discarded ? RUN_DISCARDED : RUN_POPULATED, record); // all zero in both cases
     count_event(EVENT_POPULATE_REFUSED, 1);
 }
 
@@ -217,17 +247,18 @@ static bool is_first_unit(void) {
 static size_t populate(struct free_run run, bool as_unit) {
     size_t bytes = run.slices * SLICE_BYTES;
     if (run.slices == 0) return 0;
+    atomic_word* record = hold(run, true);
     if (as_unit) {
         bool is_huge = os_touch_huge(run.start, bytes);
         if (!is_huge && is_first_unit()) {
-            populate_undo(run);
+            populate_undo(run, record);
             return 0;
         }
         if (!is_huge) os_touch(run.start, bytes);
     } else if (os_populate(run.start, os_page_bytes())) {
         os_touch(run.start, bytes);
     } else {
-        populate_undo(run);
+        populate_undo(run, record);
         return 0;
     }
     // This thread owns the slices now, so it may write their metadata: that populates its pages.
@@ -236,7 +267,7 @@ static size_t populate(struct free_run run, bool as_unit) {
         page->start = NULL;
         page_use(page)->absent = 0;
     }
-    run_return(run, RUN_POPULATED);
+    put_back(run, RUN_POPULATED, record);
     count_event(EVENT_POPULATED_SLICES, run.slices);
     return run.slices;
 }

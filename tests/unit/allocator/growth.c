@@ -242,7 +242,7 @@ static void test_end_of_an_arena(void) {
     CHECK(run_check());
 }
 
-// As before Linux 5.7: a mapping moves onto another, and a block in slices is copied.
+// As before Linux 5.7: a block that must move is copied, to a place with room behind it.
 static void test_old_system(void) {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -255,7 +255,7 @@ static void test_old_system(void) {
     struct sock_fprog filter = {.len = sizeof code / sizeof *code, .filter = code};
     CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
     // An emulator that refuses this has no such flag either.
-    bool filtered = prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+    (void)prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
     unsigned char* block = kl_malloc(70 * MIB);
     mark(block, 0, 70 * MIB);
     for (size_t size = 70 * MIB; size < 100 * MIB; size += 5 * MIB) {
@@ -267,7 +267,6 @@ static void test_old_system(void) {
         block = grown;
         mark(block, size, size + 5 * MIB);
     }
-    CHECK(!filtered || !os_remaps_content());
     test_steps(4 * MIB, MIB, 80 * MIB, 64);
     kl_free(block);
     CHECK(jumbo_live_bytes() == 0 && run_check());

@@ -11,35 +11,10 @@
 #include "faults.h"
 #include "keel/keel.h"
 #include "os/process.h"
-#include <errno.h>
-#include <stdarg.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
-
-// While `fails` is true, a move to a given place fails as the system may let it fail: the start of
-// the target is unmapped already. Another thread maps something there at once.
-static bool fails;
-static char* foreign; // what is mapped there
-
-void* mremap(void* at, size_t old_bytes, size_t bytes, int flags, ...) {
-    va_list more;
-    va_start(more, flags);
-    void* target = (flags & MREMAP_FIXED) != 0 ? va_arg(more, void*) : NULL;
-    va_end(more);
-    if (!fails || target == NULL)
-        return (void*)syscall(SYS_mremap, at, old_bytes, bytes, flags, target);
-    foreign = mmap(target, old_bytes, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-    CHECK(foreign == target);
-    memset(foreign, 7, old_bytes);
-    errno = ENOMEM;
-    return MAP_FAILED;
-}
 
 static char* filled(size_t bytes) {
     char* block = kl_malloc(bytes);
@@ -235,26 +210,6 @@ static void test_smallest_fits(void) {
     mapping_cache_clear();
 }
 
-// Of a mapping of which the system has unmapped the start, only the rest may be used again.
-static void test_lost_part_is_not_used(void) {
-    char* block = filled(5 * MIB);
-    kl_free(filled(20 * MIB));
-    size_t cached = mapping_cache_bytes();
-    CHECK(cached >= 20 * MIB);
-    fails = true;
-    CHECK(mapping_cache_move((struct mapping){block, 5 * MIB}, 12 * MIB).start == NULL);
-    fails = false;
-    CHECK(foreign != NULL && mapping_cache_bytes() <= cached - 5 * MIB);
-    char* next = filled(12 * MIB);
-    mapping_cache_clear();
-    for (size_t i = 0; i < 5 * MIB; i++) CHECK(foreign[i] == 7); // or it is not mapped any more
-    CHECK(block[0] == 1 && block[5 * MIB - 1] == 1);
-    CHECK(munmap(foreign, 5 * MIB) == 0);
-    kl_free(next);
-    kl_free(block);
-    mapping_cache_clear();
-}
-
 // A block that shrinks by too little to be cut does not move into a cached mapping, which may be
 // shorter than the block: its end would replace what is mapped behind.
 static void test_slightly_shrunk_stays(void) {
@@ -318,7 +273,6 @@ int main(void) {
     test_shrunk_is_warm();
     test_smallest_fits();
     test_full_group_keeps_no_mapping();
-    test_lost_part_is_not_used();
     test_slightly_shrunk_stays();
     test_one_filled_block_is_enough();
     test_next_block_learns();
