@@ -3,11 +3,12 @@
 use clap::builder::Styles;
 use clap::{Command, CommandFactory};
 
-const GROUPS: [(&str, &[&str]); 4] = [
+const GROUPS: [(&str, &[&str]); 5] = [
     ("Record a program", &["record", "try"]),
     ("Work with journals", &["import", "capture", "info", "slice", "blame", "export"]),
     ("Compare allocators", &["compare", "time", "report", "plot", "diff"]),
     ("Benchmarks and this machine", &["bench", "allocators", "doctor"]),
+    ("This command", &["completions", "manual"]),
 ];
 
 const TEMPLATE: &str = "\

@@ -12,7 +12,7 @@ mod progress;
 mod selection;
 mod table;
 
-use clap::{FromArgMatches as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// Keel records the memory allocations of a program in a file, the journal. It replays the journal
@@ -42,6 +42,8 @@ enum Command {
     Bench(commands::bench::Arguments),
     Allocators(commands::allocators::Arguments),
     Doctor(commands::doctor::Arguments),
+    Completions(commands::completions::Arguments),
+    Manual(commands::manual::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -76,6 +78,10 @@ fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Bench(arguments) => commands::bench::run(arguments),
         Command::Allocators(arguments) => commands::allocators::run(arguments),
         Command::Doctor(arguments) => commands::doctor::run(arguments),
+        Command::Completions(arguments) => {
+            commands::completions::run(&arguments, Arguments::command())
+        }
+        Command::Manual(arguments) => commands::manual::run(&arguments, Arguments::command()),
     }
 }
 
