@@ -13,6 +13,7 @@ mod objects;
 mod opening;
 mod overlaps;
 mod plain;
+mod profiles;
 mod source;
 mod stacks;
 mod text;
@@ -118,9 +119,9 @@ pub fn import(
 ) -> Result<Summary> {
     let mut frames =
         options.frames.as_deref().map_or(Ok(Vec::new()), |path| read_frames(path, options))?;
-    let source = Source::start(inputs, options.limits)?;
+    let source = Source::start(inputs, options.limits, options.repair)?;
     let mut trace = None;
-    let mut text_bytes = 0;
+    let (mut text_bytes, mut cut_inputs) = (0, 0);
     while let Some(block) = source.next() {
         let block = block?;
         let path = &inputs[block.input];
@@ -139,6 +140,7 @@ pub fn import(
         };
         text_bytes += block.text().len() as u64;
         trace.take(&block, path)?;
+        cut_inputs += u64::from(block.is_cut);
         progress(block.consumed);
         source.recycle(block);
     }
@@ -154,6 +156,9 @@ pub fn import(
                 .to_owned(),
             advice: "import it without --prologue",
         });
+    }
+    if cut_inputs > 0 {
+        metadata.repairs.insert(CUT_INPUT.to_owned(), cut_inputs);
     }
     object_files::locate(&mut metadata);
     let (writer, prologue) = opening.into_parts();
@@ -182,6 +187,12 @@ impl Trace {
         frames: Vec<u64>,
         journal: impl FnOnce() -> Result<Opening>,
     ) -> Result<Trace> {
+        if options.form.is_none()
+            && let Some(found) = profiles::recognise(bytes)
+        {
+            let (path, found) = (path.to_path_buf(), found.to_owned());
+            return Err(Error::Unsupported { path, found, advice: profiles::ADVICE });
+        }
         if memray::recognises(bytes) {
             return Ok(Trace::Memray(Box::new(Memray::new(options, frames, journal()?))));
         }
@@ -261,6 +272,9 @@ enum Stop {
 /// than the caches. Looking up many addresses together lets the processor load many cache lines in
 /// parallel.
 const WAITING_LINES: usize = 64;
+
+/// The repair of compressed data that are cut off or damaged.
+const CUT_INPUT: &str = "compressed data cut off or damaged: the rest left out";
 
 /// The clock of a journal whose text has no times.
 const ORDER: &str = "order";

@@ -17,6 +17,7 @@ enum Repair {
     UnknownRealloc,
     LiveAddress,
     NullFree,
+    NullRealloc,
     FailedAllocation,
     Alignment,
     OtherProcess,
@@ -27,10 +28,17 @@ impl Repair {
     const fn name(self) -> &'static str {
         match self {
             Repair::Time => "time before that of the line above: raised to it",
-            Repair::UnknownFree => "free of an unknown address: kept as a foreign free",
-            Repair::UnknownRealloc => "realloc of an unknown address: kept as a foreign realloc",
+            Repair::UnknownFree => {
+                "free of an unknown block (from before the trace, or freed twice): kept as a \
+                 foreign free"
+            }
+            Repair::UnknownRealloc => {
+                "realloc of an unknown block (from before the trace, or freed): kept as a foreign \
+                 realloc"
+            }
             Repair::LiveAddress => "allocation of a live address: the old block freed first",
             Repair::NullFree => "free of NULL: left out",
+            Repair::NullRealloc => "realloc to 0 bytes that returned NULL: kept as a free",
             Repair::FailedAllocation => "allocation that returned NULL: left out",
             Repair::Alignment => "alignment not a power of two: rounded up",
             Repair::OtherProcess => "line of another process: left out",
@@ -70,8 +78,9 @@ pub(crate) struct Objects {
     /// Whether the parser has determined the properties of the text.
     adapted: bool,
     naming: Naming,
-    /// Frees of unknown blocks are no faults.
-    begins_late: bool,
+    /// The trace may begin while the program runs, so that it may free blocks that were allocated
+    /// before.
+    may_begin_late: bool,
     /// Ids whose threads have ended.
     ended: FxHashSet<u64>,
 }
@@ -96,7 +105,7 @@ impl Objects {
             times_are_whole: false,
             adapted: false,
             naming: Naming::Address,
-            begins_late: false,
+            may_begin_late: false,
             ended: FxHashSet::default(),
         }
     }
@@ -104,21 +113,17 @@ impl Objects {
     /// Sets the properties of the text, which its parser may detect only from the first lines.
     pub fn adapt_once(&mut self, parser: &Parser) {
         if !self.adapted {
-            self.adapt(parser.times(), parser.naming());
+            self.adapt(parser.times(), parser.naming(), parser.may_begin_late());
         }
     }
 
     /// Sets the properties of the trace.
-    pub fn adapt(&mut self, times: Times, naming: Naming) {
+    pub fn adapt(&mut self, times: Times, naming: Naming, may_begin_late: bool) {
         self.adapted = true;
         (self.timed, self.naming) = (times != Times::None, naming);
+        self.may_begin_late = may_begin_late;
         self.zero = (times != Times::SinceBefore).then_some(0);
         self.times_are_whole = times == Times::SinceStart;
-    }
-
-    /// The trace begins while the program runs, so it may free blocks that were allocated before.
-    pub fn accept_unknown_frees(&mut self) {
-        self.begins_late = true;
     }
 
     /// Whether the times are those of the text.
@@ -218,16 +223,18 @@ impl Objects {
         // operation.
         if record.op == Op::Free && record.old == 0 {
             // A legal call without effect, which real traces contain by the thousand.
-            *self.repairs.entry(Repair::NullFree.name()).or_default() += 1;
+            self.count(Repair::NullFree);
             return Ok(());
         }
         if record.op != Op::Free && record.new == 0 {
-            self.repair(
-                Repair::FailedAllocation,
-                "the address of a block",
-                "0 (a call that failed)",
-            )?;
-            return Ok(());
+            if record.op != Op::Realloc || record.size != 0 || record.old == 0 {
+                // Legal, too. The old block of a realloc that failed stays.
+                self.count(Repair::FailedAllocation);
+                return Ok(());
+            }
+            self.count(Repair::NullRealloc);
+            let free = Record { op: Op::Free, begin: record.time, ..*record };
+            return self.apply_unusual(&free, sink);
         }
         let (begin, time) = self.times_of(record)?;
         let mut event = Event {
@@ -279,13 +286,7 @@ impl Objects {
             self.events += 1;
             return Ok(sink.push(&event)?);
         }
-        if !self.begins_late {
-            let found = format!(
-                "{}, which is not live: never allocated, or freed already",
-                self.name(record.old)
-            );
-            self.repair(Repair::UnknownFree, "the address of a live block", &found)?;
-        }
+        self.unknown(Repair::UnknownFree, "the address of a live block", record.old)?;
         event.op = Op::ForeignFree;
         self.foreign += 1;
         self.events += 1;
@@ -298,11 +299,7 @@ impl Objects {
             event.released = object;
             return Ok(());
         }
-        let found = format!(
-            "{}, which is not live: never allocated, or freed already",
-            self.name(record.old)
-        );
-        self.repair(Repair::UnknownRealloc, "the old address of a live block", &found)?;
+        self.unknown(Repair::UnknownRealloc, "the old address of a live block", record.old)?;
         event.op = Op::ForeignRealloc;
         event.begin = event.time;
         self.foreign += 1;
@@ -383,7 +380,7 @@ impl Objects {
             if index == next {
                 self.threads.push(id);
                 if self.ended.remove(&id) {
-                    *self.repairs.entry(Repair::ThreadAgain.name()).or_default() += 1;
+                    self.count(Repair::ThreadAgain);
                 }
             }
             self.last_thread = (id, index);
@@ -408,6 +405,25 @@ impl Objects {
         self.repair(repair, expected, &found.to_string())
     }
 
+    /// Counts the release of an unknown block; an error without `--repair` if the trace must know
+    /// all blocks.
+    #[cold]
+    fn unknown(&mut self, repair: Repair, expected: &str, old: u64) -> Result<(), Fault> {
+        if self.may_begin_late {
+            self.count(repair);
+            return Ok(());
+        }
+        let found =
+            format!("{}, which is not live: never allocated, or freed already", self.name(old));
+        self.repair(repair, expected, &found)
+    }
+
+    /// Counts what a trace may contain and a journal does not.
+    #[cold]
+    fn count(&mut self, repair: Repair) {
+        *self.repairs.entry(repair.name()).or_default() += 1;
+    }
+
     /// Counts a repair; an error without `--repair`.
     #[cold]
     fn repair(&mut self, repair: Repair, expected: &str, found: &str) -> Result<(), Fault> {
@@ -419,7 +435,7 @@ impl Objects {
                 column: None,
             });
         }
-        *self.repairs.entry(repair.name()).or_default() += 1;
+        self.count(repair);
         Ok(())
     }
 

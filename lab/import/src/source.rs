@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 /// Bytes read at a time, and the longest line.
@@ -56,6 +56,52 @@ impl Read for Limited<'_> {
     }
 }
 
+/// Reads compressed data that may end early or be damaged: if that is to be repaired, it then ends
+/// where the fault is.
+struct Salvaging<'a> {
+    decoder: &'a mut dyn Read,
+    salvage: &'a Salvage,
+    /// Bytes decompressed so far.
+    count: u64,
+}
+
+impl Read for Salvaging<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.decoder.read(buffer) {
+            Ok(count) => {
+                self.count += count as u64;
+                Ok(count)
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Err(error),
+            // The device failed, or nothing of the data can be read.
+            Err(error) if self.salvage.unreadable.load(Ordering::Relaxed) || self.count == 0 => {
+                Err(error)
+            }
+            Err(_) if self.salvage.repair => {
+                self.salvage.is_cut.store(true, Ordering::Relaxed);
+                Ok(0)
+            }
+            Err(error) => Err(io::Error::new(
+                error.kind(),
+                format!(
+                    "its compressed data end early or are damaged ({error}); --repair imports \
+                     what is before"
+                ),
+            )),
+        }
+    }
+}
+
+/// What is known about the faults of an input's compressed data.
+#[derive(Clone, Default)]
+struct Salvage {
+    repair: bool,
+    /// The compressed data ended early or were damaged.
+    is_cut: Arc<AtomicBool>,
+    /// The input itself could not be read.
+    unreadable: Arc<AtomicBool>,
+}
+
 /// Some whole lines of one input; of a binary file, some of its bytes.
 pub(crate) struct Block {
     /// Index of the input.
@@ -65,6 +111,8 @@ pub(crate) struct Block {
     length: usize,
     /// Bytes of all inputs read so far, before decompression.
     pub consumed: u64,
+    /// The input's compressed data end early or are damaged after this block.
+    pub is_cut: bool,
 }
 
 impl Block {
@@ -80,8 +128,9 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Starts to read. `-` is standard input.
-    pub fn start(inputs: &[PathBuf], limits: Limits) -> Result<Source> {
+    /// Starts to read. `-` is standard input. With `repair`, compressed data that are cut off or
+    /// damaged end before the fault.
+    pub fn start(inputs: &[PathBuf], limits: Limits, repair: bool) -> Result<Source> {
         let inputs = inputs.to_vec();
         let place = inputs.first().cloned().unwrap_or_default();
         let (sender, blocks) = sync_channel(4);
@@ -89,7 +138,8 @@ impl Source {
         std::thread::Builder::new()
             .name("input".to_owned())
             .spawn(move || {
-                let output = Output { blocks: sender, empty, consumed: Arc::default(), limits };
+                let output =
+                    Output { blocks: sender, empty, consumed: Arc::default(), limits, repair };
                 for (index, path) in inputs.iter().enumerate() {
                     match output.read_input(index, path) {
                         Ok(true) => {}
@@ -122,7 +172,7 @@ pub(crate) fn read_whole(path: &Path, limits: Limits) -> Result<Vec<u8>> {
     let read_error = |cause| Error::Read { path: path.to_path_buf(), cause };
     let mut bytes = Vec::new();
     let limit = limits.frames_bytes();
-    with_text(path, Arc::default(), limits, |text| {
+    with_text(path, Arc::default(), limits, &Salvage::default(), |text| {
         let mut limited = Limited { inner: text, limit, left: limit };
         limited.read_to_end(&mut bytes).map_err(read_error)
     })?;
@@ -134,16 +184,26 @@ struct Output {
     empty: Receiver<Vec<u8>>,
     consumed: Arc<AtomicU64>,
     limits: Limits,
+    repair: bool,
 }
 
 impl Output {
     /// Sends one input's blocks; false if the receiver is gone.
     fn read_input(&self, input: usize, path: &Path) -> Result<bool> {
         let consumed = Arc::clone(&self.consumed);
-        with_text(path, consumed, self.limits, |text| self.send_blocks(input, path, text))
+        let salvage = Salvage { repair: self.repair, ..Salvage::default() };
+        with_text(path, consumed, self.limits, &salvage, |text| {
+            self.send_blocks(input, path, text, &salvage.is_cut)
+        })
     }
 
-    fn send_blocks(&self, input: usize, path: &Path, text: &mut dyn Read) -> Result<bool> {
+    fn send_blocks(
+        &self,
+        input: usize,
+        path: &Path,
+        text: &mut dyn Read,
+        is_cut: &AtomicBool,
+    ) -> Result<bool> {
         let mut rest = Vec::new();
         let (mut is_first, mut is_binary) = (true, false);
         loop {
@@ -158,9 +218,11 @@ impl Output {
             let mut length = start + read;
             is_binary |= is_first && memray::recognises(&bytes[..length]);
             is_first = false;
-            if !at_end && !is_binary {
+            let is_cut = is_cut.load(Ordering::Relaxed);
+            // The last line of cut data may be the beginning of a longer one.
+            if (!at_end || is_cut) && !is_binary {
                 let end = memchr::memrchr(b'\n', &bytes[..length]).map_or(0, |newline| newline + 1);
-                if end == 0 {
+                if end == 0 && !at_end {
                     return Err(Error::Unsupported {
                         path: path.to_path_buf(),
                         found: format!("it has no line break in {length} bytes"),
@@ -172,7 +234,7 @@ impl Output {
                 length = end;
             }
             let consumed = self.consumed.load(Ordering::Relaxed);
-            if self.blocks.send(Ok(Block { input, bytes, length, consumed })).is_err() {
+            if self.blocks.send(Ok(Block { input, bytes, length, consumed, is_cut })).is_err() {
                 return Ok(false);
             }
             if at_end {
@@ -200,11 +262,14 @@ fn fill(reader: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
 struct Counted<R> {
     inner: R,
     consumed: Arc<AtomicU64>,
+    unreadable: Arc<AtomicBool>,
 }
 
 impl<R: Read> Read for Counted<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.inner.read(buffer)?;
+        let count = self.inner.read(buffer).inspect_err(|_| {
+            self.unreadable.store(true, Ordering::Relaxed);
+        })?;
         self.consumed.fetch_add(count as u64, Ordering::Relaxed);
         Ok(count)
     }
@@ -222,6 +287,7 @@ fn with_text<T>(
     path: &Path,
     consumed: Arc<AtomicU64>,
     limits: Limits,
+    salvage: &Salvage,
     then: impl FnOnce(&mut dyn Read) -> Result<T>,
 ) -> Result<T> {
     let read_error = |cause| Error::Read { path: path.to_path_buf(), cause };
@@ -238,7 +304,8 @@ fn with_text<T>(
         }
         (Box::new(file), metadata.is_file())
     };
-    let mut raw = Counted { inner: raw, consumed: Arc::clone(&consumed) };
+    let unreadable = || Arc::clone(&salvage.unreadable);
+    let mut raw = Counted { inner: raw, consumed: Arc::clone(&consumed), unreadable: unreadable() };
     let mut head = Vec::new();
     raw.by_ref().take(8).read_to_end(&mut head).map_err(read_error)?;
     if let Some((found, advice)) = recognise_other(&head) {
@@ -251,29 +318,33 @@ fn with_text<T>(
     let mut whole = io::Cursor::new(head.clone()).chain(raw);
     // A plain text has its own length.
     let limit = if is_packed(&head) { limits.unpacked_bytes } else { u64::MAX };
-    let limited = |text: &mut dyn Read| then(&mut Limited { inner: text, limit, left: limit });
+    let decoded = |decoder: &mut dyn Read| {
+        let inner = &mut Salvaging { decoder, salvage, count: 0 };
+        then(&mut Limited { inner, limit, left: limit })
+    };
     match head.as_slice() {
         head if head.starts_with(&ZSTD_MAGIC) => {
             let mut decoder = zstd::Decoder::new(whole).map_err(read_error)?;
             decoder.window_log_max(limits.zstd_window_log).map_err(read_error)?;
-            limited(&mut decoder)
+            decoded(&mut decoder)
         }
         head if head.starts_with(&LZ4_MAGIC) => {
-            limited(&mut lz4_flex::frame::FrameDecoder::new(whole))
+            decoded(&mut lz4_flex::frame::FrameDecoder::new(whole))
         }
         head if head.starts_with(&GZIP_MAGIC) => {
-            limited(&mut flate2::read::MultiGzDecoder::new(whole))
+            decoded(&mut flate2::read::MultiGzDecoder::new(whole))
         }
         // The directory of an archive is at its end, so an archive must be seekable.
         head if head.starts_with(zip::MAGIC) && is_file => {
-            let archive = Counted { inner: File::open(path).map_err(read_error)?, consumed };
-            zip::with_file(BufReader::new(archive), limited).map_err(read_error)?
+            let file = File::open(path).map_err(read_error)?;
+            let archive = Counted { inner: file, consumed, unreadable: unreadable() };
+            zip::with_file(BufReader::new(archive), salvage.repair, decoded).map_err(read_error)?
         }
         head if head.starts_with(zip::MAGIC) => {
             let archive = stored(&mut whole).map_err(read_error)?;
-            zip::with_file(BufReader::new(archive), limited).map_err(read_error)?
+            zip::with_file(BufReader::new(archive), salvage.repair, decoded).map_err(read_error)?
         }
-        _ => limited(&mut whole),
+        _ => decoded(&mut whole),
     }
 }
 

@@ -30,7 +30,7 @@ use std::time::Instant;
 ///   rep         a ID SIZE, r ID SIZE, f ID                       (CS:APP malloc lab)
 ///   tags        Allocate TAG SIZE, Free TAG
 ///   numbered    lines `Alloc(SIZE),` and `Free(N),`              (wee_alloc)
-///   memray      binary capture files; with call stacks           (Python: memray 1.19, 1.20)
+///   memray      binary capture files; with call stacks           (Python: memray 1.2 to 1.20)
 ///
 /// The command always detects memray; `--from` and `keel capture` do not know this format.
 ///
@@ -61,8 +61,8 @@ pub struct Arguments {
     /// clock of the trace. The file may be compressed with zstd
     #[arg(long, value_name = "FILE")]
     frames: Option<PathBuf>,
-    /// Repair faults of the trace, such as times in the wrong order and frees of unknown blocks.
-    /// Print how many of each kind were repaired
+    /// Repair faults of the trace, such as times in the wrong order, and import what is there of a
+    /// compressed file that was cut off. Print how many of each kind were repaired
     #[arg(long)]
     repair: bool,
     /// The format of the input [default: detected]

@@ -5,11 +5,15 @@
 //! malloc(56) = 0x800e00000                  cmt
 //! realloc(0x800e00000, 80) = 0x800e00038
 //! 13663 13665 malloc(42)=0x7f0c33502040     logalloc: process, thread
-//! 1 free(#2)                                logalloc, munged: blocks are numbered
+//! 13663 free(0x7f0c33502040)                logalloc of old: only the process
+//! 1 1 free(#2)                              logalloc, munged: blocks are numbered
 //! --12345-- _Znwm(41) = 0x4D6FC80           valgrind: process
 //! --12345-- memalign(al 64, size 200) = 0x4A436C0
 //! --12345-- _ZdlPvm(0x4D6FC80)              a delete with a size, which valgrind does not print
 //! ```
+//!
+//! valgrind and logalloc write to the output of the program, so an operation may follow the
+//! program's own text on the same line: `50%--12345-- malloc(8) = 0x10`.
 
 use super::{Form, Guess, Line, NOT_SAID, Record};
 use crate::error::Fault;
@@ -17,6 +21,8 @@ use crate::text::Cursor;
 use keel_journal::{FreeHint, Op};
 
 const PAGE_BYTES: u64 = 4096;
+/// A prefix of valgrind has two `--`, and the text before it may end with dashes.
+const MOST_DASHES: usize = 4;
 const CMT: &str = "Lines have the forms `malloc(SIZE) = PTR`, `realloc(OLD, SIZE) = NEW` and \
     `free(PTR)`; repair or remove this line";
 const LOGALLOC: &str = "Lines have the form `PID TID malloc(SIZE)=PTR` with malloc, calloc, \
@@ -40,18 +46,52 @@ pub(crate) fn recognises(line: &[u8]) -> Guess {
     {
         return Guess::Perhaps(Form::Valgrind);
     }
-    for form in [Form::Valgrind, Form::Logalloc, Form::Cmt] {
-        let mut cursor = Cursor::new(line, "");
-        let prefixed = match form {
-            Form::Valgrind => valgrind_prefix(&mut cursor).is_some(),
-            Form::Logalloc => logalloc_prefix(&mut cursor).is_ok(),
-            _ => true,
-        };
-        if prefixed && Function::named(cursor.word()).is_some() && cursor.peek() == Some(b'(') {
-            return Guess::Surely(form);
-        }
+    if let Some((form, _)) = behind_text(line)
+        && Calls::new(form, None).parse(line).is_ok()
+    {
+        return Guess::Surely(form);
+    }
+    let mut cursor = Cursor::new(line, "");
+    if Function::named(cursor.word()).is_some() && cursor.peek() == Some(b'(') {
+        return Guess::Surely(Form::Cmt);
     }
     Guess::Unknown
+}
+
+/// The form and the start of an operation with the prefix of valgrind or of logalloc, anywhere in a
+/// line.
+fn behind_text(line: &[u8]) -> Option<(Form, usize)> {
+    memchr::memchr_iter(b'(', line).find_map(|bracket| {
+        let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+        let length = line[..bracket].iter().rev().take_while(|byte| is_name(byte)).count();
+        let name = bracket - length;
+        Function::named(&line[name..bracket])?;
+        valgrind_start(line, name)
+            .map(|start| (Form::Valgrind, start))
+            .or_else(|| logalloc_start(line, name).map(|start| (Form::Logalloc, start)))
+    })
+}
+
+/// The start of the prefix of valgrind that ends before the byte `end`.
+fn valgrind_start(line: &[u8], end: usize) -> Option<usize> {
+    let starts = memchr::memmem::rfind_iter(&line[..end], b"--");
+    starts.skip(1).take(MOST_DASHES).find(|start| {
+        let mut cursor = Cursor::new(line, "");
+        cursor.skip(*start);
+        valgrind_prefix(&mut cursor).is_some() && cursor.position() == end
+    })
+}
+
+/// The start of the prefix of logalloc that ends before the byte `end`: one or two numbers, each
+/// with a blank after it.
+fn logalloc_start(line: &[u8], end: usize) -> Option<usize> {
+    let number = |end: usize| {
+        let before = line[..end].strip_suffix(b" ")?;
+        let digits = before.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+        (digits > 0).then(|| before.len() - digits)
+    };
+    let last = number(end)?;
+    Some(number(last).unwrap_or(last))
 }
 
 /// `==PID== ...`
@@ -74,16 +114,16 @@ fn valgrind_prefix(cursor: &mut Cursor<'_>) -> Option<u64> {
     cursor.takes(b"-- ").then_some(process)
 }
 
-/// `THREAD ` or `PROCESS THREAD `; without a process, it is 0.
+/// `PROCESS ` or `PROCESS THREAD `; without a thread, it is 0.
 fn logalloc_prefix(cursor: &mut Cursor<'_>) -> Result<(u64, u64), Fault> {
-    let first = cursor.decimal_here("a process or thread id")?;
+    let process = cursor.decimal_here("a process id")?;
     cursor.expect(" ")?;
     if !cursor.peek().is_some_and(|byte| byte.is_ascii_digit()) {
-        return Ok((0, first));
+        return Ok((process, 0));
     }
-    let second = cursor.decimal_here("a thread id")?;
+    let thread = cursor.decimal_here("a thread id")?;
     cursor.expect(" ")?;
-    Ok((first, second))
+    Ok((process, thread))
 }
 
 /// What a function does with the heap.
@@ -158,12 +198,22 @@ impl Calls {
 
     pub fn parse(&mut self, line: &[u8]) -> Result<Line, Fault> {
         let mut cursor = Cursor::new(line, self.advice);
-        cursor.skip_blanks();
-        if matches!(cursor.peek(), None | Some(b'#')) {
-            return Ok(Line::Silent);
+        match behind_text(line) {
+            Some((form, start)) if form == self.form => cursor.skip(start),
+            _ => {
+                cursor.skip_blanks();
+                let is_text = match self.form {
+                    // Other messages of valgrind, too.
+                    Form::Valgrind => true,
+                    Form::Logalloc => !cursor.peek().is_some_and(|byte| byte.is_ascii_digit()),
+                    _ => matches!(cursor.peek(), None | Some(b'#')),
+                };
+                if is_text {
+                    return Ok(Line::Silent);
+                }
+            }
         }
         let (process, thread) = match self.form {
-            // Other lines are output of the program and other messages of valgrind.
             Form::Valgrind => match valgrind_prefix(&mut cursor) {
                 Some(process) => (process, 0),
                 None => return Ok(Line::Silent),
@@ -336,7 +386,7 @@ mod tests {
         let form = Form::Logalloc;
         assert_eq!(
             operation(form, "13663 malloc(42)=0x7f0c33502040"),
-            (Op::Malloc, 42, 0, 0, 0x7f0c_3350_2040, 13663)
+            (Op::Malloc, 42, 0, 0, 0x7f0c_3350_2040, 0)
         );
         assert_eq!(operation(form, "1 2 posix_memalign(64,10)=#3"), (Op::Aligned, 10, 64, 0, 3, 2));
         assert_eq!(operation(form, "1 2 realloc(#3,11)=#4"), (Op::Realloc, 11, 0, 3, 4, 2));
@@ -378,6 +428,37 @@ mod tests {
         ] {
             assert_eq!(Calls::new(form, None).parse(line.as_bytes()), Ok(Line::Silent), "{line}");
         }
+    }
+
+    #[test]
+    fn operations_follow_text_of_the_program() {
+        let valgrind = [
+            "50%--12-- malloc(200) = 0x40",
+            "a -- b --12-- malloc(200) = 0x40",
+            "loading (1) ... --12-- malloc(200) = 0x40",
+            "done---12-- malloc(200) = 0x40",
+            "--00:00:00:01.250 12-- malloc(200) = 0x40",
+        ];
+        for line in valgrind {
+            let expected = (Op::Malloc, 200, 0, 0, 64, 0);
+            assert_eq!(operation(Form::Valgrind, line), expected, "{line}");
+            assert_eq!(recognises(line.as_bytes()), Guess::Surely(Form::Valgrind), "{line}");
+        }
+        for line in ["loading... 1 2 malloc(200)=#3", "step 7 1 2 malloc(200)=#3"] {
+            let expected = (Op::Malloc, 200, 0, 0, 3, 2);
+            assert_eq!(operation(Form::Logalloc, line), expected, "{line}");
+            assert_eq!(recognises(line.as_bytes()), Guess::Surely(Form::Logalloc), "{line}");
+        }
+        let mut logalloc = Calls::new(Form::Logalloc, None);
+        assert_eq!(logalloc.parse(b"loading..."), Ok(Line::Silent));
+        assert_eq!(recognises(b"we call malloc(3) often"), Guess::Unknown);
+    }
+
+    #[test]
+    fn old_logalloc_has_processes_without_threads() {
+        let mut calls = Calls::new(Form::Logalloc, None);
+        assert!(matches!(calls.parse(b"100 malloc(42)=0x1000"), Ok(Line::Operation(_))));
+        assert_eq!(calls.parse(b"200 malloc(24)=0x1000"), Ok(Line::OtherProcess));
     }
 
     #[test]

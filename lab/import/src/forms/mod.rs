@@ -214,6 +214,12 @@ impl Parser {
         }
     }
 
+    /// Whether the trace may begin while the program runs. The numbers and tags of the other forms
+    /// are given by an allocation of the trace.
+    pub const fn may_begin_late(&self) -> bool {
+        !matches!(self, Parser::Rep(_) | Parser::Tags(_))
+    }
+
     /// How messages name its blocks.
     pub const fn naming(&self) -> Naming {
         match self {

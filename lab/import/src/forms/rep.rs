@@ -6,14 +6,15 @@
 //! 5            number of operations
 //! 1            weight
 //! a ID SIZE    malloc
-//! r ID SIZE    realloc
-//! f ID         free
+//! r ID SIZE    realloc; of an id without a block, realloc(NULL, SIZE)
+//! f ID         free; of the id -1, free(NULL)
 //! ```
 
 use super::{Form, Guess, Line, Record, fields, is_decimal};
 use crate::error::Fault;
 use crate::text::Cursor;
 use keel_journal::Op;
+use rustc_hash::FxHashSet;
 
 const ADVICE: &str = "After four numbers, lines have the forms `a ID SIZE`, `r ID SIZE` and `f \
     ID`; repair or remove this line";
@@ -23,13 +24,16 @@ const HEADER_LINES: usize = 4;
 pub(crate) struct Rep {
     header: Vec<u64>,
     operations: u64,
+    /// The ids that had a block.
+    known: FxHashSet<u64>,
 }
 
 pub(crate) fn recognises(line: &[u8]) -> Guess {
     let mut fields = fields(line);
     let letter = fields.next().unwrap_or_default();
-    let (count, numbers) =
-        fields.fold((0, true), |(count, numbers), field| (count + 1, numbers && is_decimal(field)));
+    let (count, numbers) = fields.fold((0, true), |(count, numbers), field| {
+        (count + 1, numbers && (is_decimal(field) || letter == b"f" && field == b"-1"))
+    });
     match (letter, count) {
         (b"a" | b"r", 2) | (b"f", 1) if numbers => Guess::Surely(Form::Rep),
         _ => Guess::Unknown,
@@ -44,15 +48,23 @@ impl Rep {
             None => return Ok(Line::Silent),
             Some(b'a') => {
                 record.new = key(&mut cursor)?;
+                self.known.insert(record.new);
                 record.size = cursor.decimal("a size")?;
             }
             Some(b'r') => {
                 record.op = Op::Realloc;
-                record.old = key(&mut cursor)?;
-                record.new = record.old;
+                record.new = key(&mut cursor)?;
+                record.old = if self.known.insert(record.new) { 0 } else { record.new };
                 record.size = cursor.decimal("a size")?;
             }
-            Some(b'f') => (record.op, record.old) = (Op::Free, key(&mut cursor)?),
+            Some(b'f') => {
+                record.op = Op::Free;
+                let mut ahead = cursor;
+                match ahead.token() {
+                    b"-1" => cursor = ahead,
+                    _ => record.old = key(&mut cursor)?,
+                }
+            }
             Some(digit)
                 if digit.is_ascii_digit()
                     && self.operations == 0
@@ -111,5 +123,12 @@ mod tests {
         assert_eq!(operation("f 0"), (Op::Free, 0, 1, 0));
         assert_eq!(rep.finish().unwrap_err().found, "3");
         assert_eq!(rep.parse(b"20").unwrap_err().expected, "an operation (a, r or f)");
+        let mut operation = |line: &str| match rep.parse(line.as_bytes()).unwrap() {
+            Line::Operation(record) => (record.op, record.size, record.old, record.new),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(operation("r 7 16"), (Op::Realloc, 16, 0, 8), "realloc(NULL, 16)");
+        assert_eq!(operation("r 7 32"), (Op::Realloc, 32, 8, 8));
+        assert_eq!(operation("f -1"), (Op::Free, 0, 0, 0), "free(NULL)");
     }
 }

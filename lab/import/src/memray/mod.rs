@@ -12,10 +12,13 @@
 //! 0..    time, thread, name of a thread, code of a function, modules, end of the file
 //! ```
 //!
+//! These are the records from format 12 on; `early` describes those before.
+//!
 //! memray writes a realloc as a free and an allocation. A line that changes within a function is
 //! written as if the function had been left and entered again.
 
 mod bytes;
+mod early;
 mod lines;
 
 use crate::error::{Error, Fault, Refusal, Result};
@@ -30,8 +33,16 @@ use rustc_hash::FxHashMap;
 use std::path::Path;
 
 const MAGIC: &[u8] = b"memray\0";
-/// The versions of the format: that of memray 1.19, and that of memray 1.20.
-const VERSIONS: [u32; 2] = [12, 13];
+/// The versions of the format, from that of memray 1.2 to that of memray 1.20.
+const VERSIONS: std::ops::RangeInclusive<u32> = 8..=13;
+/// The versions from which on the header has this, or the records are packed more tightly.
+mod since {
+    pub const SKIPPED_CALLS: u32 = 9;
+    pub const KINDS_OF_FILE: u32 = 10;
+    pub const TRACED_ALLOCATORS: u32 = 11;
+    pub const PACKED_RECORDS: u32 = 12;
+    pub const OBJECTS: u32 = 13;
+}
 const ADVICE: &str = "The file is damaged, or of an unknown version of memray; record again";
 const NS_IN_MS: u64 = 1_000_000;
 /// Number of addresses that a record can refer to without repeating them.
@@ -54,6 +65,7 @@ pub(crate) fn recognises(bytes: &[u8]) -> bool {
 
 #[derive(Default)]
 struct Header {
+    version: u32,
     python: u32,
     has_native_stacks: bool,
     command: String,
@@ -91,6 +103,7 @@ struct State {
     sites: FxHashMap<(u64, u32), u32>,
     /// The calls of each thread, the outermost first.
     calls: FxHashMap<u64, Vec<StackNumber>>,
+    early: early::Early,
     names: FxHashMap<u64, String>,
     /// Calls of `mmap` and `munmap`, which are not operations of the heap.
     mappings: u64,
@@ -99,8 +112,7 @@ struct State {
 impl<S: Sink> Memray<S> {
     pub fn new(options: &Options, frames: Vec<u64>, sink: S) -> Memray<S> {
         let mut objects = Objects::new(options.repair, frames);
-        objects.adapt(Times::SinceStart, Naming::Address);
-        objects.accept_unknown_frees();
+        objects.adapt(Times::SinceStart, Naming::Address, true);
         Memray {
             objects,
             sink,
@@ -143,21 +155,24 @@ impl<S: Sink> Memray<S> {
             self.header = Some(header(bytes, path)?);
             return Ok(());
         };
-        match bytes.byte()? {
-            first @ 128.. => {
-                let operation = self.state.operation(header, first, bytes)?;
-                if let Some((record, stack)) = operation {
-                    self.sink.set_origin(self.state.table.origin(stack));
-                    self.objects.apply(&record, &mut self.sink)?;
-                }
-                Ok(())
+        let first = bytes.byte()?;
+        let found = match first {
+            _ if header.version < since::PACKED_RECORDS => {
+                self.state.early(header, first, bytes)?
             }
-            1 => {
-                self.has_ended = true;
-                Ok(())
+            128.. => self.state.operation(header, first, bytes)?,
+            1 => Found::End,
+            first => self.state.describe(header, first, bytes)?,
+        };
+        match found {
+            Found::Operation(record, stack) => {
+                self.sink.set_origin(self.state.table.origin(stack));
+                self.objects.apply(&record, &mut self.sink)?;
             }
-            first => Ok(self.state.describe(header, first, bytes)?),
+            Found::End => self.has_ended = true,
+            Found::Other => {}
         }
+        Ok(())
     }
 
     /// Returns the sink and the metadata.
@@ -217,6 +232,16 @@ pub(crate) const NAME: &str = "memray";
 const CUT_OFF: &str = "incomplete last record: left out";
 const MAPPINGS: &str = "call of mmap or munmap: left out";
 
+/// What a record is.
+enum Found {
+    /// An operation of the heap, and its stack.
+    Operation(Record, StackNumber),
+    /// The end of the file.
+    End,
+    /// Something else; it changed the state.
+    Other,
+}
+
 /// Why a record has no effect.
 enum Step {
     Stop(Stop),
@@ -244,38 +269,43 @@ fn header(bytes: &mut Bytes<'_>, path: &Path) -> std::result::Result<Header, Ste
     let version = bytes.half_word()?;
     if !VERSIONS.contains(&version) {
         let found = format!("it is a capture file of memray in format {version}");
-        return Err(unsupported(found, "record with memray 1.19 or 1.20 (formats 12 and 13)"));
+        return Err(unsupported(found, "record with memray 1.2 to 1.20 (formats 8 to 13)"));
     }
-    let python = bytes.half_word()?;
+    let has = |since: u32| version >= since;
+    let python = if has(since::PACKED_RECORDS) { bytes.half_word()? } else { 0 };
     let has_native_stacks = bytes.byte()? != 0;
-    if bytes.byte()? != 0 {
+    if has(since::KINDS_OF_FILE) && bytes.byte()? != 0 {
         let found = "it is a capture file of memray that has only sums".to_owned();
         return Err(unsupported(found, "record without --aggregate"));
     }
     // Numbers of allocations and frames; times of the start and the end.
     bytes.take(4 * 8)?;
     let command = String::from_utf8_lossy(bytes.text()?).into_owned();
-    let (pid, main_thread, own_calls) = (bytes.half_word()?, bytes.word()?, bytes.word()?);
+    let pid = bytes.half_word()?;
+    let (main_thread, own_calls) =
+        if has(since::SKIPPED_CALLS) { (bytes.word()?, bytes.word()?) } else { (0, 0) };
     // Python's allocator, whether it was recorded, whether objects were.
-    bytes.take(3)?;
-    if version >= 13 {
+    bytes.byte()?;
+    bytes.take(usize::from(has(since::TRACED_ALLOCATORS)))?;
+    bytes.take(usize::from(has(since::PACKED_RECORDS)))?;
+    if has(since::OBJECTS) {
         bytes.text()?;
         // Two lists of folders, each of which ends with an empty text.
         for _ in 0..2 {
             while !bytes.text()?.is_empty() {}
         }
     }
-    Ok(Header { python, has_native_stacks, command, pid, main_thread, own_calls })
+    Ok(Header { version, python, has_native_stacks, command, pid, main_thread, own_calls })
 }
 
 impl State {
-    /// Reads an allocation or a free; None if it is none of the heap.
+    /// Reads an allocation or a free.
     fn operation(
         &mut self,
         header: &Header,
         first: u8,
         bytes: &mut Bytes<'_>,
-    ) -> std::result::Result<Option<(Record, StackNumber)>, Stop> {
+    ) -> std::result::Result<Found, Stop> {
         let index = usize::from(first >> 3 & 15);
         let change = if index == RECENT { Some(bytes.signed()?) } else { None };
         let kind = match first & 7 {
@@ -290,28 +320,20 @@ impl State {
             bytes.signed()?;
         }
         let size = if is_free { 0 } else { bytes.varint()? };
-        if size >> 63 != 0 {
-            return Err(Stop::Broken("a size below 2^63"));
-        }
         let address = match change {
             Some(change) => self.new_address(change),
             None => self.recent[index],
         };
         if kind == call::MMAP || kind == call::MUNMAP {
             self.mappings += 1;
-            return Ok(None);
+            return Ok(Found::Other);
         }
         let op = match kind {
             _ if is_free => Op::Free,
             call::CALLOC | call::PYTHON_CALLOC => Op::Calloc,
             _ => Op::Malloc,
         };
-        let (old, new) = if is_free { (address, 0) } else { (0, address) };
-        let (thread, time) = (self.thread, self.time);
-        let record = Record { op, size, old, new, thread, begin: time, time, ..Record::default() };
-        let calls = self.calls.get(&thread).filter(|_| !is_free);
-        let stack = calls.and_then(|calls| calls.last().copied()).unwrap_or(0);
-        Ok(Some((record, stack)))
+        self.heap_operation(op, address, size)
     }
 
     fn new_address(&mut self, change: i64) -> u64 {
@@ -327,7 +349,7 @@ impl State {
         header: &Header,
         first: u8,
         bytes: &mut Bytes<'_>,
-    ) -> std::result::Result<(), Stop> {
+    ) -> std::result::Result<Found, Stop> {
         match first {
             64.. => {
                 let (code, offset) = (bytes.varint()?, bytes.signed()?);
@@ -341,29 +363,18 @@ impl State {
                 }
                 change.map(|change| self.new_address(change));
             }
-            16.. => {
-                let calls = self.calls.entry(self.thread).or_default();
-                let left = calls.len().saturating_sub(usize::from(first & 15) + 1);
-                calls.truncate(left);
-            }
+            16.. => self.leave(usize::from(first & 15) + 1),
             0 | 6 => {}
-            2 => {
-                let (_resident, ms) = (bytes.varint()?, bytes.varint()?);
-                let time = ms.checked_mul(NS_IN_MS).filter(|time| time >> 63 == 0);
-                self.time = self.time.max(time.ok_or(Stop::Broken("a time in ms"))?);
-            }
+            2 => self.pass_time(bytes)?,
             5 => drop((bytes.signed()?, bytes.signed()?)),
             7 => drop((bytes.text()?, bytes.varint()?, bytes.word()?)),
             8 => drop((bytes.word()?, bytes.varint()?)),
-            10 => {
-                let name = String::from_utf8_lossy(bytes.text()?).into_owned();
-                self.names.insert(self.thread, name);
-            }
+            10 => self.name_thread(bytes)?,
             12 => self.thread = bytes.word()?,
             14 => self.add_code(bytes)?,
             _ => return Err(Stop::Broken("a known kind of record")),
         }
-        Ok(())
+        Ok(Found::Other)
     }
 
     fn add_code(&mut self, bytes: &mut Bytes<'_>) -> std::result::Result<(), Stop> {
@@ -381,20 +392,16 @@ impl State {
 
     /// The thread enters a function, or another line of it.
     fn enter(&mut self, header: &Header, number: u64, offset: i64) {
-        let calls = self.calls.entry(self.thread).or_default();
-        let is_own = self.thread == header.main_thread && (calls.len() as u64) < header.own_calls;
-        let outer = calls.last().copied().unwrap_or(0);
-        let code = self.codes.get(&number).filter(|_| !is_own);
-        let stack = code.map_or(outer, |code| {
+        let is_own = self.is_own(header);
+        let site = self.codes.get(&number).filter(|_| !is_own).map(|code| {
             let line = code.line(header.python, offset);
             let table = &mut self.table;
-            let site = *self.sites.entry((number, line)).or_insert_with(|| {
+            *self.sites.entry((number, line)).or_insert_with(|| {
                 let (function, file) = (code.function.clone(), code.file.clone());
                 let call = NamedCall { function, file, line, ..NamedCall::default() };
                 table.named_site(0, std::iter::once(call))
-            });
-            table.stack(outer, site)
+            })
         });
-        calls.push(stack);
+        self.enter_site(site);
     }
 }
