@@ -86,6 +86,14 @@ unsafe fn perform_as<C: Clock, const TOUCH: u8, const INSIDE: bool>(part: Part<'
     let (mut record, mut high, mut first, mut last) = (0usize, 0usize, None, 0);
 
     for step in part.steps {
+        // A thread that is ahead of the others, or needs a block of another thread, has nothing to
+        // do before its next call is due: one long sleep instead of many short ones.
+        if (step.row >= limit || step.kind() == Kind::Await)
+            && let Some(due) = part.schedule.and_then(|schedule| schedule.get(record))
+            && wait_until_due::<C>(&part, &mut evictor, *due)
+        {
+            timing.detector.refresh();
+        }
         if part.keep_pace::<C>(step.row, &mut limit) {
             timing.detector.refresh();
         }

@@ -434,6 +434,26 @@ fn at_the_recorded_pace_operations_are_due_when_they_were() {
 }
 
 #[test]
+fn threads_without_work_sleep_until_it_is_due() {
+    let mut bench = Bench::new();
+    bench.options.pace = Pace::Times(1.0);
+    let mut story = Story::default();
+    story.malloc(0, 64);
+    let late: Vec<u64> = (0..20).map(|_| story.malloc(0, 64)).collect();
+    for (object, thread) in late.into_iter().zip(1..) {
+        story.free(thread, object);
+    }
+    for event in story.source.events.iter_mut().skip(1) {
+        event.time += 2_000_000_000;
+        event.begin = event.time;
+    }
+    let run = bench.run(&story, system());
+    // Twenty threads wait two seconds for blocks of the first. A look at each millisecond would be
+    // 40,000 switches.
+    assert!(run.voluntary_switches < 4_000, "{}", run.voluntary_switches);
+}
+
+#[test]
 fn in_series_everything_runs_on_one_thread_in_the_order_of_the_journal() {
     let mut bench = Bench::new();
     bench.options.serial = true;
