@@ -324,6 +324,8 @@ impl Machine {
         }
         JournalFacts {
             program,
+            allocator: metadata.allocator.clone(),
+            modules: metadata.modules.iter().map(|module| module.path.clone()).collect(),
             threads: self.threads_seen,
             duration_ns: self.last_time,
             frames: metadata.frames.clone(),

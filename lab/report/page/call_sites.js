@@ -38,7 +38,7 @@ const drawCallSites = () => {
   const body = rows.map((row) =>
     make(
       "tr",
-      {},
+      { id: `site-${facts.call_sites.rows.indexOf(row) + 1}` },
       siteName(row.calls, row.same_calls),
       ...indices.map((index) => {
         const value = valueOf(row, index);

@@ -3,7 +3,7 @@
 // A page may hold several comparisons; the number after # in its address selects one.
 const comparisonElements = [...document.querySelectorAll("script.comparison-facts")];
 const currentComparison = clamp(
-  (/^#(\d+)$/.exec(location.hash)?.[1] ?? 1) - 1,
+  (/^#(\d+)(?:\/|$)/.exec(location.hash)?.[1] ?? 1) - 1,
   0,
   comparisonElements.length - 1,
 );

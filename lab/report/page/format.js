@@ -65,8 +65,12 @@ const make = (tag, attributes = {}, ...children) => {
     else if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else element.setAttribute(name, value === true ? "" : value);
   }
-  const known = children.filter((child) => child !== null && child !== undefined);
-  element.append(...known.map((child) => (typeof child === "string" ? bound(child) : child)));
+  const known = children.filter((child) => child !== null && child !== undefined && child !== "");
+  // A blank between elements, so that copied text does not run together.
+  known.forEach((child, at) => {
+    if (at && typeof child !== "string" && typeof known[at - 1] !== "string") element.append(" ");
+    element.append(typeof child === "string" ? bound(child) : child);
+  });
   return element;
 };
 

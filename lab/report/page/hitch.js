@@ -12,7 +12,7 @@ const hitchCard = async ({
   run,
 }) => {
   const [outliers] = await Promise.all([loadOutliers(allocator), loadStacks()]);
-  // Only calls of the drawn runs are in the page.
+  // Results without rows have no calls.
   const drawn = at !== null;
   const site = drawn && outliers ? siteText(outliers, at) : null;
   const show = make("button", {
@@ -43,6 +43,54 @@ const stackDetails = (outliers, at, site) =>
     make("summary", {}, make("b", { text: "Called in:" }), ` ${site}`),
     stackList(outliers, at),
   );
+
+/** The frame in which the calls of the program's allocator took longest. */
+const worstFrame = () => {
+  const index = facts.verdict.base ?? contenders[0];
+  const sums = periodSums.frames.get(index);
+  if (!frameMarks || !sums) return null;
+  let worst = 1; // 0 is the time before the first mark
+  // Calls that were only preempted show how busy the machine was.
+  const own = (frame) => (sums.inside[frame] ?? 0) - (sums.interrupted[frame] ?? 0);
+  sums.inside.forEach((_, frame) => {
+    if (frame > 0 && own(frame) > own(worst)) worst = frame;
+  });
+  return own(worst) > 0 ? { index, frame: worst, inside: own(worst) } : null;
+};
+
+const drawWorstFrame = async () => {
+  const box = byId("worst-frame");
+  const found = worstFrame();
+  box.hidden = !found;
+  if (!found) return;
+  const { index, frame, inside } = found;
+  const [outliers] = await Promise.all([loadOutliers(index), loadStacks()]);
+  const calls = outliers ? callsOfFrame(outliers, frame) : [];
+  const button = (text, onclick) => make("button", { type: "button", class: "link", text, onclick });
+  const share = percent(inside / (1e9 / 60));
+  const worst = calls[0];
+  const site = worst === undefined ? "" : siteText(outliers, worst);
+  const slowest =
+    worst === undefined
+      ? ""
+      : `Its slowest call: ${duration(outliers.latency[worst])} in ` +
+        `${OPERATION_NAMES[outliers.kind[worst]]}${site && `, called in ${site}`}.`;
+  box.replaceChildren(
+    make(
+      "p",
+      {},
+      make("b", { text: `Worst frame with ${facts.allocators[index].name}:` }),
+      ` frame ${frame.toLocaleString("en-US")}, ${duration(inside)} in calls (${share} of a frame ` +
+        `at 60 Hz). ${slowest}`,
+    ),
+    make(
+      "p",
+      { class: "fine" },
+      button("Show frame", () => showFrame(frame)),
+      worst === undefined ? null : button("Show its call", () => showCall(index, outliers, worst)),
+    ),
+  );
+};
 
 const drawHitches = async () => {
   byId("hitch").hidden = !facts.hitches.length;

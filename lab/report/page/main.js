@@ -238,6 +238,7 @@ const watchAll = () => {
   watch(["theme", "excludeInterrupted"], drawTables);
   watch(["theme"], drawVerdict);
   watch(["theme"], drawGlance);
+  watch(["theme"], drawPicture);
 };
 
 /** Redraws the charts for print (light theme, width of the paper) and back again afterwards. */
@@ -277,7 +278,9 @@ const start = async () => {
   await loadAllFrames();
   setUpFrames();
   drawHitches();
+  drawWorstFrame();
   invalidate(["budget", "shown"]);
+  setUpContents();
   let width = window.innerWidth;
   window.addEventListener("resize", () => {
     if (window.innerWidth === width) return; // a phone's address bar changes only the height

@@ -166,12 +166,16 @@ const markLines = (name, outliers, at, frame) => {
 /**
  * The latency of the same call under every allocator, fastest first; empty if it was not looked up.
  */
-const sameCall = async (outliers, at) => {
+const sameCall = async (index, outliers, at) => {
   const probe = outliers.probe[at];
   if (!probe) return [];
   const drawn = facts.allocators.flatMap((one, index) => (one.median_run ? [index] : []));
   const rows = await Promise.all(
-    drawn.map(async (index) => ({ index, ...(await loadProbes(index))[probe - 1] })),
+    drawn.map(async (one) => {
+      const row = { index: one, ...(await loadProbes(one))[probe - 1] };
+      // The call may be of another run than the one that is drawn.
+      return one === index ? { ...row, took: outliers.latency[at] } : row;
+    }),
   );
   return rows.sort((a, b) => a.took - b.took);
 };
@@ -241,6 +245,39 @@ const sameCallBars = (index, rows) => {
   );
 };
 
+const MATES_SHOWN = 8;
+
+/** The slow calls of the same frame side by side: its mallocs and its frees. */
+const frameMates = (index, outliers, at) => {
+  const frame = frameOf(outliers.time[at]);
+  if (!frame) return "";
+  const calls = callsOfFrame(outliers, frame);
+  if (calls.length < 2) return "";
+  const row = (one) => {
+    const name = `${duration(outliers.latency[one])} in ${OPERATION_NAMES[outliers.kind[one]]}`;
+    const what = [outliers.size[one] && bytes(outliers.size[one]), siteText(outliers, one)];
+    const link = make("button", {
+      type: "button",
+      class: "link",
+      text: name,
+      onclick: () => showCall(index, outliers, one),
+    });
+    return make(
+      "li",
+      { class: one === at ? "site" : null },
+      one === at ? make("span", { text: name }) : link,
+      make("small", { text: joined(what) }),
+    );
+  };
+  const more = calls.length > MATES_SHOWN ? ` (the slowest ${MATES_SHOWN} of ${calls.length})` : "";
+  return make(
+    "div",
+    { class: "stack-part frame-mates" },
+    make("h4", { text: `Slow calls of frame ${frame.toLocaleString("en-US")}${more}` }),
+    make("ul", { class: "calls-of-stack" }, ...calls.slice(0, MATES_SHOWN).map(row)),
+  );
+};
+
 /** The call stack of the pinned call; empty if it is unknown. */
 const stackPart = (outliers, at) => {
   const list = stackList(outliers, at);
@@ -254,19 +291,22 @@ let pinned = null;
 const pin = async (index, outliers, at) => {
   pinned = { index, at };
   const box = byId("detail");
-  const [rows] = await Promise.all([sameCall(outliers, at), loadStacks()]);
+  const [rows] = await Promise.all([sameCall(index, outliers, at), loadStacks()]);
   if (pinned?.index !== index || pinned.at !== at) return;
   const close = () => {
     pinned = null;
     box.hidden = true;
+    setLink("calls");
   };
   box.replaceChildren(
     detailHead(index, outliers, at, close),
     detailFacts(outliers, at),
     sameCallBars(index, rows),
+    frameMates(index, outliers, at),
     stackPart(outliers, at),
   );
   box.hidden = false;
+  setLink(linkOfCall(index, at));
 };
 
 /** A click or tap without a drag: shows the details of the mark at that point. */

@@ -119,17 +119,27 @@ const slowestTable = (loaded) => {
   );
 };
 
+/** The slow calls of a frame, of every operation, longest first. */
+const callsOfFrame = (outliers, frame) => {
+  const from = frameMarks[frame - 1] ?? 0;
+  const to = frameMarks[frame] ?? Infinity;
+  return Array.from(outliers.slowestFirst).filter(
+    (at) => outliers.time[at] >= from && outliers.time[at] < to,
+  );
+};
+
 /**
  * Shows a call in the charts: selects its operation, zooms to 1 % of the recording and opens its
  * details.
  */
 const showCall = async (index, outliers, at) => {
-  set({ operation: OPERATION_NAMES[outliers.kind[at]], marks: true });
+  unfold(byId("calls"));
+  const shown = new Set([...state.shown, index]);
+  set({ operation: OPERATION_NAMES[outliers.kind[at]], marks: true, shown });
   const half = facts.span_ns / 200;
   setView(outliers.time[at] - half, outliers.time[at] + half);
   const panel = panels.get(index);
-  if (!panel) return;
-  panel.pointed = at;
+  if (panel) panel.pointed = at;
   await pin(index, outliers, at);
   // The details push the charts down, so the page scrolls after they are shown.
   byId("detail").scrollIntoView({ block: "start" });

@@ -115,6 +115,7 @@ const passesStack = (outliers, at) =>
 
 /** Selects a call in the flame graph and scrolls to it. */
 const showInFlame = (node) => {
+  unfold(byId("stacks-section"));
   set({ stack: node });
   byId("stacks-section").scrollIntoView({ behavior: "smooth", block: "start" });
 };

@@ -80,6 +80,35 @@ const drawAnswers = () => {
   );
 };
 
+const KINDS_OF_CHANGES = { code: "code", setting: "setting", allocator: "allocator" };
+
+/** What to change, in the order of effect. */
+const drawChanges = () => {
+  const { changes, changes_note: note } = facts.verdict;
+  const head = ["change", "what", "gain", "price"].map((text) =>
+    make("th", { scope: "col", class: "words", text }),
+  );
+  const rows = changes.map(({ kind, what, gain, price }) =>
+    make(
+      "tr",
+      {},
+      make("th", { scope: "row", text: KINDS_OF_CHANGES[kind] }),
+      ...[what, gain, price].map((text) => make("td", { class: "words", text })),
+    ),
+  );
+  const table = make(
+    "table",
+    { "aria-label": "What to change" },
+    make("thead", {}, make("tr", {}, ...head)),
+    make("tbody", {}, ...rows),
+  );
+  byId("changes").hidden = !changes.length && !note;
+  byId("changes").replaceChildren(
+    ...(changes.length ? [table] : []),
+    ...(note ? [make("p", { class: "floor-note", text: note })] : []),
+  );
+};
+
 const drawVerdict = () => {
   byId("criteria").replaceChildren(
     ...facts.verdict.criteria.map((criterion) => {
@@ -107,10 +136,13 @@ const drawVerdict = () => {
       );
     }),
   );
-  const { advice, headline } = facts.verdict;
+  const { advice, headline, code, unseen } = facts.verdict;
   putText("grade", advice.grade);
   putText("headline", advice.sentence || headline);
+  putText("code-line", code);
   putText("advice", advice.more);
+  byId("unseen").replaceChildren(...unseen.map((text) => make("li", { text })));
+  drawChanges();
   drawAnswers();
   byId("cautions").replaceChildren(...facts.verdict.cautions.map((text) => make("li", { text })));
 };

@@ -75,6 +75,11 @@ pub fn escape_cell(text: &str) -> String {
     text.replace('|', "\\|").replace('<', "&lt;").replace('`', "'")
 }
 
+/// The last part of a path.
+pub fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
 /// The name of a result folder among several.
 pub fn folder_label(folder: &Path) -> String {
     let name = folder.file_name().or(folder.parent().and_then(Path::file_name)).unwrap_or_default();

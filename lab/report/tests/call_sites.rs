@@ -71,7 +71,7 @@ fn call_sites_have_the_values_of_every_allocator_and_their_callers() {
     let cells = texts(&window, "#sites tbody td");
     let number = |text: &String| text.replace(',', "").parse::<u64>().unwrap_or(0);
     // 0x2000 has most calls, so it comes first.
-    assert!(cells[0].starts_with("0x2000These ") && cells.len() == 6, "{cells:?}");
+    assert!(cells[0].starts_with("0x2000 These ") && cells.len() == 6, "{cells:?}");
     assert_eq!(number(&cells[1]), 15_000, "{cells:?}");
     assert_eq!(number(&cells[4]), 5_000, "{cells:?}");
     the_same_calls_are_compared(&window, folder.path());

@@ -66,6 +66,11 @@ pub struct JournalFacts {
     pub name: String,
     /// The recorded program and arguments.
     pub program: String,
+    /// The allocator that the program used when it was recorded: the path of the object file; empty
+    /// if it is unknown.
+    pub allocator: String,
+    /// The paths of the object files that called it.
+    pub modules: Vec<String>,
     /// Operations replayed, by name ([`crate::OPERATIONS`]).
     pub operations: BTreeMap<String, u64>,
     /// Frees that passed a size or an alignment to the allocator: `free_sized`, `free_aligned`,

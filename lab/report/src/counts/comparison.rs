@@ -49,6 +49,8 @@ pub struct Counted<'a> {
     pub runs: Vec<Option<CountedRun>>,
     /// What all runs share; None without raw rows.
     pub operations: Option<Operations>,
+    /// The calls that the page describes, of any run.
+    pub described: Vec<Described>,
     /// Rows whose ticks are known in every run.
     pub probes: Vec<u64>,
     /// Blocks by size and lifetime, if the folder records lifetimes.
@@ -57,6 +59,17 @@ pub struct Counted<'a> {
     pub span_ns: u64,
     /// Time columns of the tiles; 0 without raw rows.
     pub columns: usize,
+}
+
+/// A call of any run that the page describes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Described {
+    /// Index of the allocator.
+    pub allocator: usize,
+    /// Index of the run.
+    pub run: usize,
+    /// The row of the operation.
+    pub row: u64,
 }
 
 impl<'a> Counted<'a> {
@@ -68,6 +81,7 @@ impl<'a> Counted<'a> {
             drawn: comparison.allocators.iter().map(|_| None).collect(),
             runs: comparison.allocators.iter().map(|_| None).collect(),
             operations: None,
+            described: Vec::new(),
             probes: Vec::new(),
             lifetimes: None,
             span_ns: comparison.journal.duration_ns.max(1),
@@ -76,20 +90,21 @@ impl<'a> Counted<'a> {
     }
 
     /// Reads the raw rows of a folder and counts every row. Besides the slow calls of the median
-    /// runs, the details of the `described` rows are kept. `progress` gets the number of finished
-    /// allocators and their total.
+    /// runs, the `described` calls are kept. `progress` gets the number of finished allocators and
+    /// their total.
     pub fn read(
         folder: &Path,
         comparison: &'a Comparison,
         options: Options,
-        described: &[u64],
+        described: Vec<Described>,
         progress: &(dyn Fn(usize, usize) + Sync),
     ) -> Result<Counted<'a>, ReportError> {
         let drawn: Vec<Option<usize>> = comparison.allocators.iter().map(median_run).collect();
-        let probes = probes(comparison, &drawn, described);
+        let rows: Vec<u64> = described.iter().map(|call| call.row).collect();
+        let probes = probes(comparison, &drawn, &rows);
         let (calm, operations) = std::thread::scope(|scope| {
             let calm = scope.spawn(|| undisturbed(comparison));
-            let operations = read_operations(folder, comparison, &drawn, described);
+            let operations = read_operations(folder, comparison, &drawn, &rows);
             (calm.join().unwrap_or_default(), operations)
         });
         let operations = operations?;
@@ -124,6 +139,7 @@ impl<'a> Counted<'a> {
             drawn,
             runs,
             operations,
+            described,
             probes,
             lifetimes,
             span_ns,
@@ -141,12 +157,21 @@ impl<'a> Counted<'a> {
         self.comparison.allocators[index].runs.get(self.drawn[index].unwrap_or(0))
     }
 
-    /// The slow calls of the median run by rising time; empty without raw rows.
+    /// The slow calls of the median run, and the described calls of other runs, by rising time;
+    /// empty without raw rows.
     pub fn slow_calls(&self, index: usize) -> Vec<(&Detail, &Outlier)> {
         let (Some(run), Some(operations)) = (self.run(index), &self.operations) else {
             return Vec::new();
         };
-        let outliers = run.outliers.iter();
+        let is_elsewhere =
+            |call: &&Described| call.allocator == index && Some(call.run) != self.drawn[index];
+        let described = self.described.iter().filter(is_elsewhere);
+        let elsewhere = described.filter_map(|call| {
+            let run = self.comparison.allocators[index].runs.get(call.run)?;
+            let same = run.outliers.iter().filter(|outlier| outlier.row == call.row);
+            same.max_by_key(|outlier| outlier.ticks)
+        });
+        let outliers = run.outliers.iter().chain(elsewhere);
         let mut found: Vec<(&Detail, &Outlier)> = outliers
             .filter_map(|outlier| Some((operations.detail(outlier.row)?, outlier)))
             .collect();

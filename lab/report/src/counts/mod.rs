@@ -9,7 +9,7 @@ mod schedule;
 mod threads;
 mod tiles;
 
-pub use comparison::{Counted, Options, in_parallel};
+pub use comparison::{Counted, Described, Options, in_parallel};
 pub use operations::{Operations, WINDOW_NS};
 pub use planes::{LIFETIME_STEPS, LIFETIME_STEPS_PER_OCTAVE};
 pub use run::{CountedRun, LATENESS_COLUMNS, Sums};

@@ -2,7 +2,7 @@
 
 use super::model::{CallSite, CallSites};
 use crate::figures::FLOOR;
-use crate::verdict::same_calls;
+use crate::verdict::{CodeCost, same_calls};
 use crate::words::bound;
 use keel_blame::{Frame, Limits, Place, Profile, Site};
 use keel_results::Comparison;
@@ -28,6 +28,20 @@ pub fn call_sites(profile: &Profile, comparison: &Comparison) -> Option<CallSite
         count: found.sites.len(),
         rows: found.sites.iter().take(MOST_ROWS).map(row).collect(),
     })
+}
+
+/// The lines of the program by the time in their calls with this allocator, longest first; None if
+/// its rows were not kept.
+pub fn code_costs(profile: &Profile, allocator: &str) -> Option<Vec<CodeCost>> {
+    let [time, calls] = ["time", "calls"].map(|name| profile.column(name, allocator));
+    let (time, calls) = (time?, calls?);
+    let found = keel_blame::sites(profile, time, 1, Place::Line, &[]);
+    let cost = |site: &Site| {
+        let place = profile.calls(&site.stack).first().map(|frame| text(frame));
+        let (ns, calls) = (site.values[time] as f64, site.values[calls]);
+        CodeCost { place: place.unwrap_or_default(), ns, calls }
+    };
+    Some(found.sites.iter().map(cost).collect())
 }
 
 /// The time over the budget on the allocator that has most of it; the time, if none has any.

@@ -1,7 +1,7 @@
 //! The part of the page that shows one comparison.
 
 use super::blocks::{self, LANE_COLUMNS};
-use super::call_sites::call_sites;
+use super::call_sites::{call_sites, code_costs};
 use super::model::{AllocatorFacts, ClockFacts, Facts, Part, PercentileFacts};
 use super::stacks::Stacks;
 use crate::counts::{
@@ -12,7 +12,7 @@ use crate::error::ReportError;
 use crate::figures::{
     CURVE_POINTS_PER_NINE, FLOOR, NINES, all_leaders, figures, nines, operations, short,
 };
-use crate::verdict::{PAIR_PHRASES, SlowCalls, Verdict, all_pairs, hitches, judge};
+use crate::verdict::{PAIR_PHRASES, SlowCalls, Verdict, all_pairs, base_of, hitches, judge};
 use keel_results::{Comparison, PERCENTILES, Percentile};
 
 /// The facts and blocks of one comparison. `prefix` begins the names of its blocks; `label` names
@@ -26,7 +26,10 @@ pub fn part(
 ) -> Result<Part, ReportError> {
     let comparison = counted.comparison;
     let figures = figures(comparison, counted.calm.as_ref());
-    let verdict = judge(comparison, counted.calm.as_ref(), &figures, options.matters);
+    let base = base_of(comparison, &figures).map(|base| figures[base].name.as_str());
+    let code = stacks.and_then(|one| code_costs(&one.explained.profile, base?));
+    let calm = counted.calm.as_ref();
+    let verdict = judge(comparison, calm, &figures, options.matters, code.as_deref());
     let slow_calls = SlowCalls::of(comparison);
     let of_run = |index: usize| {
         let run = counted.runs[index].as_ref();

@@ -5,7 +5,7 @@ use crate::counts::{Counted, Options};
 use crate::error::ReportError;
 use crate::facts::{Stacks, part};
 use crate::figures::load;
-use crate::verdict::hitch_rows;
+use crate::verdict::hitch_calls;
 use crate::words::folder_label;
 use keel_blame::DebugFolders;
 use std::path::PathBuf;
@@ -50,7 +50,7 @@ pub fn build_with_symbols(
     let (mut parts, mut report, mut done) = (Vec::new(), Report::default(), 0);
     for (number, (folder, comparison)) in folders.iter().zip(&comparisons).enumerate() {
         let progress = |one, _| progress(done + one, total);
-        let counted = Counted::read(folder, comparison, share, &hitch_rows(comparison), &progress)?;
+        let counted = Counted::read(folder, comparison, share, hitch_calls(comparison), &progress)?;
         done += comparison.allocators.len();
         let prefix = if number == 0 { String::new() } else { format!("{}-", number + 1) };
         let stacks = Stacks::read(folder, &counted, debug)?;

@@ -11,7 +11,7 @@ const STYLE: [&str; 3] = [
     include_str!("../../page/views.css"),
 ];
 /// In order of dependence: while it loads, a file uses only files above its line.
-const SCRIPTS: [&str; 29] = [
+const SCRIPTS: [&str; 31] = [
     include_str!("../../page/format.js"),
     include_str!("../../page/data.js"),
     include_str!("../../page/pyramid.js"),
@@ -38,6 +38,8 @@ const SCRIPTS: [&str; 29] = [
     include_str!("../../page/pairs.js"),
     include_str!("../../page/verdict.js"),
     include_str!("../../page/hitch.js"),
+    include_str!("../../page/picture.js"),
+    include_str!("../../page/contents.js"),
     include_str!("../../page/comparisons.js"),
     include_str!("../../page/notes.js"),
     include_str!("../../page/main.js"),

@@ -35,7 +35,7 @@ pub fn plot(folders: &[PathBuf], options: &PlotOptions) -> Result<Picture, Repor
         .iter()
         .zip(&comparisons)
         .map(|(folder, comparison)| match raw {
-            true => Counted::read(folder, comparison, build, &[], &|_, _| {}),
+            true => Counted::read(folder, comparison, build, Vec::new(), &|_, _| {}),
             false => Ok(Counted::figures(comparison)),
         })
         .collect::<Result<Vec<_>, _>>()?;

@@ -23,6 +23,9 @@ pub fn verdict(comparison: &Comparison, folder: &Path) -> Result<String, ReportE
     if !next.is_empty() {
         let _ = writeln!(text, "{next}");
     }
+    for sentence in &verdict.unseen {
+        let _ = writeln!(text, "{sentence}");
+    }
     for criterion in &verdict.criteria {
         let _ =
             writeln!(text, "  {:width$}  {}", criterion.title.to_lowercase(), criterion.sentence);
@@ -36,7 +39,7 @@ pub fn verdict(comparison: &Comparison, folder: &Path) -> Result<String, ReportE
 fn judged(comparison: &Comparison, matters: Matters) -> (Vec<AllocatorFigures>, Verdict) {
     let calm = undisturbed(comparison);
     let allocators = figures(comparison, calm.as_ref());
-    let verdict = judge(comparison, calm.as_ref(), &allocators, matters);
+    let verdict = judge(comparison, calm.as_ref(), &allocators, matters, None);
     (allocators, verdict)
 }
 
@@ -52,6 +55,9 @@ pub fn markdown(folder: &Path, matters: Matters) -> Result<String, ReportError> 
         comparison.journal.name,
         headline.trim_end()
     );
+    for sentence in &verdict.unseen {
+        let _ = writeln!(text, "{}\n", escaped(sentence));
+    }
     for criterion in &verdict.criteria {
         let _ = writeln!(text, "- **{}**: {}", criterion.title, escaped(&criterion.sentence));
     }

@@ -1,8 +1,9 @@
 //! The advice that opens a report: whether the choice of allocator matters for this program, which
 //! allocator to take, what it gains and what it costs.
 //!
-//! Every allocator is compared with the C library's malloc, which a program gets without a choice
-//! (or with the first allocator, if the C library's was not measured). A difference counts if it is
+//! Every allocator is compared with the one that the program used, by its journal. If the journal
+//! does not say, or that one was not measured, it is the C library's malloc, which a program gets
+//! without a choice (or the first allocator, if the C library's was not measured). A difference counts if it is
 //! significant and if it matters: see [`Matters`]. An allocator whose runs vary so much that it
 //! might be better by that much makes the advice "the runs vary too much". Calls that were only
 //! preempted are left out: their length shows how busy the machine was. A call that was preempted
@@ -13,9 +14,10 @@ use super::cautions::remedy;
 use super::criteria::{Criterion, FEW_RUNS, Figure};
 use super::price::{background, calls_above, memory_price, peak};
 use super::sentences::{NAMES, in_frame, undecided};
+use super::used::{C_LIBRARY, Used, not_measured, used};
 use crate::figures::{AllocatorFigures, Matters, Spread, ratio};
-use crate::words::{bytes, duration, list, lower_by, percent_of, short_percent};
-use keel_results::{ALL_OPERATIONS, Comparison, FRAME, Interval, RUN, figure_label};
+use crate::words::{bytes, duration, list, lower_by, percent_of};
+use keel_results::{ALL_OPERATIONS, Comparison, FRAME, Interval, figure_label};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -29,8 +31,13 @@ const MUCH: f64 = 10.0;
 /// And a little below this multiple.
 const A_LITTLE: f64 = 3.0;
 const MINUTE_NS: f64 = 60e9;
-/// The allocator that a program gets without a choice.
-const C_LIBRARY: &str = "glibc";
+
+#[path = "changes.rs"]
+mod changes;
+#[path = "stay.rs"]
+mod stay;
+
+pub use changes::{Change, CodeCost, changes};
 
 /// What to do, and why. Empty if there is nothing to compare.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -41,6 +48,11 @@ pub struct Advice {
     pub sentence: String,
     /// Further sentences; may be empty.
     pub more: String,
+    /// Index of the advised allocator; None if none is advised.
+    pub other: Option<usize>,
+    /// Whether the runs vary too much for a decision.
+    #[serde(skip)]
+    pub is_undecided: bool,
     /// The figure of frames that decided; None if the program has no frames.
     #[serde(skip)]
     pub frame_figure: Option<&'static str>,
@@ -84,23 +96,45 @@ struct Choice<'a> {
     all: &'a Evidence<'a>,
     matters: Matters,
     base: usize,
+    used: Used<'a>,
 }
 
 /// The advice on a comparison.
 pub fn advice(evidence: &Evidence<'_>, matters: Matters) -> Advice {
+    let Some(choice) = choice(evidence, matters) else { return Advice::default() };
+    let advice = choice.advice();
+    match not_measured(&evidence.comparison.journal, choice.used) {
+        None => advice,
+        Some(sentence) => Advice {
+            grade: "It is not known whether another allocator is better for this program."
+                .to_owned(),
+            more: format!("Among the measured ones: {} {}", advice.sentence, advice.more),
+            sentence,
+            ..advice
+        },
+    }
+}
+
+/// What can be chosen; None if there is nothing to compare.
+fn choice<'a>(evidence: &'a Evidence<'a>, matters: Matters) -> Option<Choice<'a>> {
     let allocators = evidence.allocators;
     let competing = |one: &AllocatorFigures| !one.floor && !one.operations.is_empty();
     let others = allocators.iter().filter(|one| competing(one)).count();
-    let base = allocators
-        .iter()
-        .position(|one| one.name == C_LIBRARY && competing(one))
-        .or_else(|| allocators.iter().position(competing));
-    match base {
-        Some(base) if others > 1 && evidence.runs > 1 => {
-            Choice { all: evidence, matters, base }.advice()
+    let used = used(evidence.comparison, allocators);
+    let c_library = |one: &AllocatorFigures| one.name == C_LIBRARY && competing(one);
+    let base = match used {
+        Used::Measured(index) => Some(index),
+        _ => {
+            allocators.iter().position(c_library).or_else(|| allocators.iter().position(competing))
         }
-        _ => Advice::default(),
-    }
+    };
+    let base = base.filter(|_| others > 1 && evidence.runs > 1)?;
+    Some(Choice { all: evidence, matters, base, used })
+}
+
+/// The allocator that all others are compared with.
+pub fn base_of(evidence: &Evidence<'_>) -> Option<usize> {
+    choice(evidence, Matters::default()).map(|choice| choice.base)
 }
 
 impl Choice<'_> {
@@ -170,6 +204,25 @@ impl Choice<'_> {
         &self.all.allocators[index].name
     }
 
+    /// Whether the base is the allocator that the program has without a change.
+    fn keeps(&self) -> bool {
+        match self.used {
+            Used::Measured(index) => index == self.base,
+            Used::Unknown => self.name(self.base) == C_LIBRARY,
+            Used::Other(..) => false,
+        }
+    }
+
+    /// The base where it is mentioned first: `jemalloc, which the program used`.
+    fn base_introduced(&self) -> String {
+        match self.used {
+            Used::Measured(_) if self.name(self.base) != C_LIBRARY => {
+                format!("{}, which the program used", self.name(self.base))
+            }
+            _ => self.name(self.base).to_owned(),
+        }
+    }
+
     fn names(&self, indices: &[usize]) -> String {
         list(&indices.iter().map(|index| self.name(*index)).collect::<Vec<_>>())
     }
@@ -234,7 +287,8 @@ impl Choice<'_> {
         let saved = saving.iter().find(|one| one.0 == index).map_or(0.0, |one| one.1);
         let price = memory_price(self.all.allocators, index, self.base, self.matters.memory);
         let (saving, amount) = self.saving(stake, index, saved);
-        let sentence = format!("Use {name}: {saving}, and {price}.");
+        let what = self.setting(index).unwrap_or_else(|| format!("Use {name}"));
+        let sentence = format!("{what}: {saving}, and {price}.");
         let degree = match saved / stake.least {
             much if much >= MUCH && much.is_finite() => "matters much",
             little if little < A_LITTLE => "matters a little",
@@ -253,6 +307,7 @@ impl Choice<'_> {
             grade: format!("The choice of allocator {degree} for this program."),
             sentence,
             more: self.completed(sentences),
+            other: Some(index),
             ..Advice::default()
         }
     }
@@ -353,7 +408,7 @@ impl Choice<'_> {
     /// percentage is that of the answers and of the criterion: the mean of the ratios in the rounds
     /// that count, trimmed from eight rounds on.
     fn saving(&self, stake: &Stake, index: usize, saved: f64) -> (String, String) {
-        let base = self.name(self.base);
+        let base = self.base_introduced();
         let [with, before] = [index, self.base].map(|at| self.value(stake, at).unwrap_or(0.0));
         let ratio = self.ratio(stake, index, self.base).map(|ratio| ratio.value);
         let share = 1.0 - 1.0 / ratio.filter(|ratio| *ratio > 1.0).unwrap_or(before / with);
@@ -384,109 +439,6 @@ impl Choice<'_> {
             let time = duration(share * MINUTE_NS);
             format!("{time} per minute ({})", percent_of(share, "of the recorded time"))
         })
-    }
-
-    fn stay(&self) -> Advice {
-        let base = self.name(self.base);
-        let (avoid, worse) = self.avoid();
-        let verb = if base == C_LIBRARY { "Stay with" } else { "Use" };
-        let sentence = format!("{verb} {base}: no other allocator saves enough time to matter.");
-        let hardly = "The choice of allocator hardly matters for this program";
-        let grade = match worse.as_slice() {
-            [] => format!("{hardly}."),
-            all if all.len() == self.others().count() => format!(
-                "The choice of allocator matters for this program: all others are clearly slower \
-                 than {base}."
-            ),
-            few if few.len() <= NAMES => {
-                format!("{hardly}. But some allocators are slow: {}.", self.names(few))
-            }
-            many => format!("{hardly}. But {} allocators are slow.", many.len()),
-        };
-        let sentences = [
-            self.spends(),
-            self.fastest(),
-            avoid,
-            self.leaner(&worse),
-            calls_above(self.all.allocators, self.base, self.base),
-        ];
-        Advice { grade, sentence, more: self.completed(sentences), ..Advice::default() }
-    }
-
-    /// The stake of which the advice to stay speaks.
-    fn usual(&self) -> Stake {
-        self.stakes().pop().unwrap_or_else(|| self.time())
-    }
-
-    /// What the calls take with the base, a sentence.
-    fn spends(&self) -> String {
-        let (stake, base) = (self.usual(), self.name(self.base));
-        let value = self.value(&stake, self.base).unwrap_or(0.0);
-        if stake.operation == FRAME {
-            let share = percent_of(value / FRAME_NS, "of a frame at 60 Hz");
-            let time = duration(value);
-            return format!("With {base}, the calls of an average frame take {time} ({share}).");
-        }
-        let time = self.per_minute(value);
-        let time = time.unwrap_or_else(|| format!("{} in a run", duration(value)));
-        format!("With {base}, allocation calls take {time}.")
-    }
-
-    /// The allocator with the lowest median, if it is below that of the base.
-    fn fastest(&self) -> String {
-        let stake = self.usual();
-        let value = |index: usize| self.value(&stake, index).unwrap_or(f64::MAX);
-        let base = value(self.base);
-        let fastest = self.others().min_by(|a, b| value(*a).total_cmp(&value(*b)));
-        let Some(index) = fastest.filter(|index| value(*index) < base && base < f64::MAX) else {
-            return String::new();
-        };
-        let saved = base - value(index);
-        let of_frame = || format!("{} in an average frame", duration(saved));
-        let time = match stake.operation {
-            FRAME => of_frame(),
-            _ => self.per_minute(saved).unwrap_or_else(|| duration(saved)),
-        };
-        let limit = match stake.operation {
-            FRAME => {
-                format!(" Savings below {} % of a frame do not matter.", 100.0 * self.matters.frame)
-            }
-            _ if self.all.comparison.journal.duration_ns == 0 => String::new(),
-            _ => format!(
-                " Savings below {} % of the recorded time do not matter.",
-                100.0 * self.matters.program
-            ),
-        };
-        let (name, share) = (self.name(index), lower_by(saved / base));
-        let base = self.name(self.base);
-        format!(
-            "{name} has the lowest median: {share} less time in calls than {base}. This would save \
-             {time}.{limit}"
-        )
-    }
-
-    /// The allocator with the least peak memory, if it has clearly less than the base. Allocators
-    /// that are `worse` in time are left out.
-    fn leaner(&self, worse: &[usize]) -> String {
-        let memory = |index: usize| peak(&self.all.allocators[index]).unwrap_or(f64::MAX);
-        let leaner = self.others().filter(|index| self.is_leaner(*index) && !worse.contains(index));
-        let Some(index) = leaner.min_by(|a, b| memory(*a).total_cmp(&memory(*b))) else {
-            let known = peak(&self.all.allocators[self.base]).is_some_and(|value| value > 0.0);
-            let base = self.name(self.base);
-            let least = format!(
-                "Among the allocators that are not clearly slower than {base}, none needs clearly \
-                 less peak memory."
-            );
-            return if known { least } else { String::new() };
-        };
-        let price = memory_price(self.all.allocators, index, self.base, self.matters.memory);
-        let stake = self.usual();
-        let [own, base] = [index, self.base].map(|at| self.value(&stake, at).unwrap_or(0.0));
-        let slower = match own - base > self.matters.time * base {
-            true => format!(", but calls take {} more time", short_percent(own / base - 1.0)),
-            false => String::new(),
-        };
-        format!("If memory matters, use {}: {price}{slower}.", self.name(index))
     }
 
     /// The allocators that are worse than the base by more than what matters, in a sentence that
@@ -538,11 +490,6 @@ impl Choice<'_> {
         (matters && self.is_lower(stake, self.base, index)).then_some(value)
     }
 
-    fn is_leaner(&self, index: usize) -> bool {
-        let ratio = ratio(self.all.comparison, RUN, "peak", self.base, index);
-        ratio.is_some_and(|ratio| ratio.interval.high <= 1.0 - self.matters.memory)
-    }
-
     fn undecided(&self, unknown: &BTreeMap<usize, (Stake, f64)>) -> Advice {
         let indices: Vec<usize> = unknown.keys().copied().collect();
         let who = match indices.as_slice() {
@@ -563,7 +510,7 @@ impl Choice<'_> {
             };
             format!("Another allocator may save up to {saved}.")
         });
-        let until_then = (base == C_LIBRARY).then_some(base);
+        let until_then = self.keeps().then_some(base);
         let sentences = [
             bound,
             self.avoid().0,
@@ -575,6 +522,7 @@ impl Choice<'_> {
                 .to_owned(),
             sentence,
             more: self.completed(sentences),
+            is_undecided: true,
             ..Advice::default()
         }
     }

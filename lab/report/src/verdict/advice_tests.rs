@@ -1,5 +1,5 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
-use super::{Advice, Evidence, advice};
+use super::{Advice, CodeCost, Evidence, advice, changes};
 use crate::figures::{FLOOR, Matters, complete, figures, undisturbed};
 use keel_results::{AllocatorResult, Comparison, FrameSums, Histogram, Run};
 
@@ -122,7 +122,7 @@ fn table_answers_and_advice_name_the_same_equals() {
     let comparison = compared(field, 10);
     let allocators = figures(&comparison, None);
     let verdict =
-        crate::verdict::judge(&comparison, None, &allocators, "program=0.1".parse().unwrap());
+        crate::verdict::judge(&comparison, None, &allocators, "program=0.1".parse().unwrap(), None);
     let time = verdict.criteria.iter().find(|one| one.id == "time").unwrap();
     assert_eq!(time.best.len(), 2, "{time:?}");
     for index in &time.best {
@@ -387,4 +387,91 @@ fn without_the_c_library_the_first_allocator_is_the_base() {
         found.sentence.starts_with("Use keel: allocation calls take 50 % less time than with slow"),
         "{found:?}"
     );
+}
+
+/// A comparison of a journal whose program used the allocator of this object file.
+fn advise_user_of(path: &str, allocators: Vec<AllocatorResult>) -> Advice {
+    let mut comparison = compared(allocators, 10);
+    comparison.journal.allocator = path.to_owned();
+    comparison.journal.program = "/usr/bin/server --port 1".to_owned();
+    let allocators = figures(&comparison, None);
+    let runs = comparison.allocators[0].runs.len();
+    let evidence = Evidence { comparison: &comparison, calm: None, allocators: &allocators, runs };
+    advice(&evidence, "program=0.1".parse().unwrap())
+}
+
+#[test]
+fn the_base_is_the_allocator_that_the_program_used() {
+    let field = |own: &[u64; 5]| {
+        vec![result("glibc", &SLOW, 100 * MIB), result("jemalloc", own, 100 * MIB)]
+    };
+    const JEMALLOC: &str = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2";
+    let found = advise_user_of(JEMALLOC, field(&FAST));
+    assert_eq!(
+        found.sentence,
+        "Stay with jemalloc: no other allocator saves enough time to matter."
+    );
+    assert!(found.more.contains("With jemalloc, allocation calls take"), "{found:?}");
+    let swapped = vec![result("glibc", &FAST, 100 * MIB), result("jemalloc", &SLOW, 100 * MIB)];
+    let found = advise_user_of(JEMALLOC, swapped);
+    assert!(
+        found.sentence.starts_with(
+            "Use glibc: allocation calls take 50 % less time than with jemalloc, which the \
+             program used, and"
+        ),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn an_allocator_that_was_not_measured_is_named() {
+    let field = || vec![result("glibc", &SLOW, 100 * MIB), result("keel", &FAST, 100 * MIB)];
+    let found = advise_user_of("/opt/lib/libhoard.so", field());
+    assert_eq!(
+        found.sentence,
+        "The program used hoard, which was not measured: add it to the comparison with -a \
+         /opt/lib/libhoard.so."
+    );
+    assert!(found.more.starts_with("Among the measured ones: Use keel: "), "{found:?}");
+    let own = advise_user_of("/usr/bin/server", field());
+    assert!(own.sentence.starts_with("The program used its own malloc (server)"), "{own:?}");
+}
+
+#[test]
+fn changes_are_in_the_order_of_their_effect() {
+    let setting = |times: &[u64]| AllocatorResult {
+        environment: vec![("GLIBC_TUNABLES".to_owned(), "glibc.malloc.mmap_max=0".to_owned())],
+        ..result("glibc-tuned", times, 120 * MIB)
+    };
+    let evidence_of = |allocators: Vec<AllocatorResult>, code: &[CodeCost]| {
+        let comparison = compared(allocators, 10);
+        let allocators = figures(&comparison, None);
+        let evidence =
+            Evidence { comparison: &comparison, calm: None, allocators: &allocators, runs: 5 };
+        changes(&evidence, "program=0.1".parse().unwrap(), code)
+    };
+    let code = [
+        CodeCost { place: "load (level.c:12)".into(), ns: 70e6, calls: 700_000 },
+        CodeCost { place: "rest (level.c:90)".into(), ns: 1e6, calls: 10_000 },
+    ];
+    let quarter = SLOW.map(|ns| ns * 3 / 4);
+    let field = vec![
+        result("glibc", &SLOW, 100 * MIB),
+        setting(&quarter),
+        result("keel", &FAST, 112 * MIB),
+    ];
+    let found = evidence_of(field, &code);
+    let brief: Vec<(&str, &str)> = found.iter().map(|one| (one.kind, one.what.as_str())).collect();
+    assert_eq!(
+        brief,
+        [
+            ("code", "Allocate less in load (level.c:12)"),
+            ("allocator", "Use keel"),
+            ("setting", "Keep glibc and set GLIBC_TUNABLES=glibc.malloc.mmap_max=0"),
+        ]
+    );
+    assert!(found[1].gain.starts_with("50 % less time in calls: "), "{found:?}");
+    assert!(found[1].price.starts_with("peak memory is 12 MiB (12 %) higher; "), "{found:?}");
+    let equal = vec![result("glibc", &SLOW, 100 * MIB), result("keel", &SLOW, 100 * MIB)];
+    assert_eq!(evidence_of(equal, &code[1..]), []);
 }

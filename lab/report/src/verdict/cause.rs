@@ -1,7 +1,7 @@
 //! Why a slow call was slow, and to what its duration is attributed: the allocator, the operating
 //! system, or neither for certain. The page takes the same sentences from its facts.
 
-use crate::figures::{FLOOR, median_run};
+use crate::figures::FLOOR;
 use crate::words::{duration, list};
 use keel_results::{
     CAUSE_FAULT, CAUSE_FOLLOWS_DETECTOR, CAUSE_INTERRUPT, CAUSE_INTERRUPTED,
@@ -136,7 +136,7 @@ pub struct CallVerdict {
     pub sentence: String,
 }
 
-/// The words for the slow calls of all median runs. A call refers to them by index.
+/// The words for the slow calls of all runs. A call refers to them by index.
 #[derive(Debug, Serialize)]
 pub struct SlowCalls {
     /// Each distinct description of a cause: `preempted, 2 page faults`.
@@ -155,10 +155,8 @@ impl SlowCalls {
     /// The words for a comparison.
     pub fn of(comparison: &Comparison) -> SlowCalls {
         let ticks_per_ns = comparison.clock.ticks_per_ns;
-        let drawn = comparison.allocators.iter().filter_map(|result| {
-            let run = &result.runs[median_run(result)?];
-            Some(run.outliers.as_slice())
-        });
+        // A page has the slow calls of the median runs, and the slowest ones of all.
+        let all = comparison.allocators.iter().flat_map(|result| &result.runs);
         let own_work = |outlier: &&Outlier| {
             outlier.cause & !(CAUSE_SYSCALL_UNKNOWN | CAUSE_FOLLOWS_DETECTOR) == 0
         };
@@ -168,7 +166,7 @@ impl SlowCalls {
         let machine_ns = f64::from(longest) / ticks_per_ns;
         let (mut causes, mut cause_indices) = (Vec::new(), HashMap::new());
         let mut index_of_words = HashMap::new();
-        for outlier in drawn.flatten() {
+        for outlier in all.flat_map(|run| &run.outliers) {
             cause_indices.entry(cause_key(outlier)).or_insert_with(|| {
                 let words = cause_words(outlier);
                 *index_of_words.entry(words.clone()).or_insert_with(|| {
@@ -186,7 +184,7 @@ impl SlowCalls {
         SlowCalls { causes, verdicts, cause_indices, ticks_per_ns, machine_ns }
     }
 
-    /// The index of the cause of a call of a median run.
+    /// The index of the cause of a call.
     pub fn cause_index(&self, outlier: &Outlier) -> usize {
         self.cause_indices.get(&cause_key(outlier)).copied().unwrap_or(0)
     }

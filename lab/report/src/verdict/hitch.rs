@@ -1,10 +1,10 @@
 //! The slowest individual calls of all runs, described: the slowest one that is attributed to an
-//! allocator, and the slowest of all if that is another one. Charts show only the median runs; the
-//! description states whether the call is in one.
+//! allocator, and the slowest of all if that is another one. Charts show the median runs and these
+//! calls; the description states if a call is of another run.
 
 use super::cause::{Attribution, OWN_WORK, SlowCalls};
 use super::same_calls::{floor_of_probes, is_near_floor};
-use crate::counts::Counted;
+use crate::counts::{Counted, Described};
 use crate::error::ReportError;
 use crate::figures::{FLOOR, median_run};
 use crate::words::{bytes, duration, list};
@@ -18,8 +18,7 @@ use std::path::Path;
 pub struct Hitch {
     /// Index of the allocator.
     pub allocator: usize,
-    /// Index of the call in the block of the allocator's slow calls; None if it is not in the
-    /// median run, or without counted rows.
+    /// Index of the call in the block of the allocator's slow calls; None without counted rows.
     pub at: Option<usize>,
     /// To what its duration is attributed.
     pub attribution: Option<Attribution>,
@@ -76,10 +75,8 @@ pub fn hitches(counted: &Counted<'_>) -> Vec<Hitch> {
         let detail = operations.detail(call.outlier.row)?;
         let (kind, size, time) = (detail.kind, detail.size, detail.time);
         let operation = Operation { kind, size, time, thread: Some(detail.thread) };
-        let by_time = call.is_drawn.then(|| counted.slow_calls(call.allocator));
-        let at = by_time.and_then(|calls| {
-            calls.iter().position(|(_, outlier)| outlier.row == call.outlier.row)
-        });
+        let by_time = counted.slow_calls(call.allocator);
+        let at = by_time.iter().position(|(_, outlier)| std::ptr::eq(*outlier, call.outlier));
         let others = other_allocators(counted, &call);
         Some(Hitch { at, others, ..describe(title, &call, &operation, comparison, &words) })
     };
@@ -104,10 +101,15 @@ pub fn read_hitches(comparison: &Comparison, folder: &Path) -> Result<Vec<Hitch>
     Ok(found)
 }
 
-/// The rows of the operations that [`hitches`] describes.
-pub fn hitch_rows(comparison: &Comparison) -> Vec<u64> {
+/// The calls that [`hitches`] describes.
+pub fn hitch_calls(comparison: &Comparison) -> Vec<Described> {
     let chosen = choose(comparison, &SlowCalls::of(comparison));
-    chosen.iter().map(|one| one.call.outlier.row).collect()
+    let of = |one: &Chosen<'_>| Described {
+        allocator: one.call.allocator,
+        run: one.call.run.0 - 1,
+        row: one.call.outlier.row,
+    };
+    chosen.iter().map(of).collect()
 }
 
 /// The title of the first call, unless no call is attributed to an allocator.
@@ -198,7 +200,7 @@ fn describe(
             (true, _) => String::new(),
             (false, (run, runs)) => {
                 let of = format!("run {run} of {runs} of {}", call.name);
-                format!("The call is from {of}; the charts show another run.")
+                format!("The call is from {of}; the other calls in the charts are of another run.")
             }
         },
     }
@@ -341,7 +343,10 @@ mod tests {
         let found = choose(&comparison, &words);
         let operation = Operation { kind: 0, size: 64, time: 0, thread: None };
         let hitch = describe(found[0].title, &found[0].call, &operation, &comparison, &words);
-        assert_eq!(hitch.run, "The call is from run 1 of 3 of keel; the charts show another run.");
+        assert_eq!(
+            hitch.run,
+            "The call is from run 1 of 3 of keel; the other calls in the charts are of another run."
+        );
         assert_eq!(hitch.cause, "Cause: 3 page faults.");
         assert!(hitch.text().ends_with(&hitch.run), "{}", hitch.text());
     }

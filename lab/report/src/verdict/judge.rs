@@ -1,11 +1,14 @@
 //! The verdict on a comparison: the opening of the page, of Markdown and of the terminal's report.
 
-use super::advice::{Advice, Evidence, advice};
+use super::advice::{self, Advice, Change, CodeCost, Evidence, advice, changes};
 use super::cautions::{cautions, clock_step_ns};
 use super::criteria::{Criterion, Figure};
 use super::headline::headline;
 use super::sentences::{WITHOUT_PREEMPTED, weigh};
+use super::unseen::unseen;
 use crate::figures::{AllocatorFigures, Matters};
+use crate::words::{duration, percent_of};
+use keel_results::text::count;
 use keel_results::{ALL_OPERATIONS, Comparison, FRAME, RUN, figure_label, main_operation};
 use serde::Serialize;
 
@@ -16,6 +19,17 @@ pub struct Verdict {
     pub advice: Advice,
     /// Why there is no advice; empty if there is one.
     pub headline: String,
+    /// The line of the program whose calls take longest, a sentence; empty without call stacks.
+    pub code: String,
+    /// Index of the allocator that the others are compared with: the one that the program used, if it
+    /// is known. None if there is nothing to compare.
+    pub base: Option<usize>,
+    /// What the recording and the replay cannot show, one sentence each.
+    pub unseen: Vec<String>,
+    /// What to change, in the order of effect.
+    pub changes: Vec<Change>,
+    /// Why there is nothing to change, or not more; may be empty.
+    pub changes_note: String,
     /// The operation whose percentiles are compared: the allocating one with most calls.
     pub operation: &'static str,
     /// The compared figures, each with its conclusion.
@@ -38,24 +52,88 @@ impl Verdict {
     }
 }
 
-/// Compares the allocators. `calm` is the comparison without interrupted calls. The advice
-/// considers only differences that matter.
+/// The fewest runs of any allocator but the floor, which is in no comparison, so that its runs,
+/// which may be fewer, limit no conclusion.
+fn fewest_runs(allocators: &[AllocatorFigures]) -> usize {
+    let compared = allocators.iter().filter(|one| one.runs > 0 && !one.floor);
+    compared.map(|one| one.runs).min().unwrap_or(0)
+}
+
+/// The allocator that the others are compared with: the one that the program used, if it is known.
+pub fn base_of(comparison: &Comparison, allocators: &[AllocatorFigures]) -> Option<usize> {
+    let runs = fewest_runs(allocators);
+    advice::base_of(&Evidence { comparison, calm: None, allocators, runs })
+}
+
+/// Compares the allocators. `calm` is the comparison without interrupted calls. `code`: the lines
+/// of the program whose calls take most time with the base, longest first; None if the journal has
+/// no call stacks. The advice considers only differences that matter.
 pub fn judge(
     comparison: &Comparison,
     calm: Option<&Comparison>,
     allocators: &[AllocatorFigures],
     matters: Matters,
+    code: Option<&[CodeCost]>,
 ) -> Verdict {
-    // The floor is in no comparison, so its runs, which may be fewer, limit no conclusion.
-    let compared = allocators.iter().filter(|one| one.runs > 0 && !one.floor);
-    let runs = compared.map(|one| one.runs).min().unwrap_or(0);
+    let runs = fewest_runs(allocators);
     let operation = main_operation(comparison);
     let evidence = Evidence { comparison, calm, allocators, runs };
     let advice = advice(&evidence, matters);
+    let changes = changes(&evidence, matters, code.unwrap_or_default());
+    let index = advice::base_of(&evidence);
+    let base = index.map_or("", |base| allocators[base].name.as_str());
+    let unseen = unseen(comparison, allocators, index);
     let criteria = criteria(&evidence, operation, advice.frame_figure);
     let headline = headline(&criteria, runs);
     let cautions = cautions(comparison, calm, allocators, &criteria, operation, runs);
-    Verdict { advice, headline, operation, criteria, cautions }
+    Verdict {
+        code: code.map_or_else(String::new, |code| code_sentence(code, base)),
+        changes_note: changes_note(&advice, &changes, code.is_some()),
+        advice,
+        headline,
+        operation,
+        base: index,
+        unseen,
+        changes,
+        criteria,
+        cautions,
+    }
+}
+
+/// `Most of it comes from load (level.c:12): 41 % ...`
+fn code_sentence(code: &[CodeCost], base: &str) -> String {
+    let all: f64 = code.iter().map(|one| one.ns).sum();
+    let Some(first) = code.first().filter(|first| first.ns > 0.0 && all > 0.0) else {
+        return String::new();
+    };
+    let CodeCost { place, ns, calls } = first;
+    format!(
+        "The most expensive line is {place}: its {} calls take {} ({}).",
+        count(*calls),
+        duration(*ns),
+        percent_of(ns / all, &format!("of the time in calls with {base}"))
+    )
+}
+
+fn changes_note(advice: &Advice, changes: &[Change], has_stacks: bool) -> String {
+    if advice.sentence.is_empty() {
+        return String::new();
+    }
+    let nothing = match (changes.is_empty(), advice.is_undecided) {
+        (false, _) | (true, true) => "",
+        (true, false) => {
+            "Nothing to gain: no allocator, no measured setting and no single line of the program \
+             saves enough time to matter."
+        }
+    };
+    let stacks = match has_stacks {
+        true => "",
+        false => {
+            "The recording has no call stacks, so no line of the program can be named: record with \
+             --stacks 16."
+        }
+    };
+    [nothing, stacks].join(" ").trim().to_owned()
 }
 
 /// `frame_figure`: the figure of frames on which the advice is based.

@@ -15,9 +15,12 @@ mod same_calls;
 mod sentences;
 #[cfg(test)]
 mod tests;
+mod unseen;
+mod used;
 
+pub use advice::CodeCost;
 pub use cause::SlowCalls;
-pub use hitch::{Hitch, hitch_rows, hitches, read_hitches};
-pub use judge::{Verdict, judge};
+pub use hitch::{Hitch, hitch_calls, hitches, read_hitches};
+pub use judge::{Verdict, base_of, judge};
 pub use pairs::{PAIR_PHRASES, Pair, PairFacts, PairPhrases, PairRow, all_pairs, pair};
 pub use same_calls::{floor_of_probes, is_near_floor, same_calls};

@@ -35,7 +35,7 @@ fn comparison(allocators: Vec<AllocatorResult>) -> Comparison {
 
 fn of(comparison: &Comparison) -> Verdict {
     let calm = undisturbed(comparison);
-    judge(comparison, calm.as_ref(), &figures(comparison, calm.as_ref()), Matters::default())
+    judge(comparison, calm.as_ref(), &figures(comparison, calm.as_ref()), Matters::default(), None)
 }
 
 fn verdict(allocators: Vec<AllocatorResult>) -> Verdict {

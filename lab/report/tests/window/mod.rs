@@ -119,12 +119,25 @@ impl Window {
         self.show_at(page, "")
     }
 
-    /// Opens a page with a suffix to its address, such as `?webgl` or `#2`, and waits until it is
-    /// drawn.
+    /// Opens a page with a suffix to its address, such as `?webgl` or `#2`, waits until it is drawn,
+    /// and unfolds its sections.
     pub fn show_at(&self, page: &Path, suffix: &str) -> Duration {
+        let taken = self.show_folded(page, suffix);
+        self.eval(
+            "document.querySelectorAll('.folded').forEach((one) => \
+             one.querySelector('.fold').click()) ?? null",
+        );
+        taken
+    }
+
+    /// Opens a page as a reader sees it first.
+    pub fn show_folded(&self, page: &Path, suffix: &str) -> Duration {
         let begin = Instant::now();
         self.tab.navigate_to(&format!("file://{}{suffix}", page.display())).unwrap();
-        self.until("document.documentElement?.dataset.ready === 'true'");
+        self.until(
+            "document.documentElement?.dataset.ready === 'true' && \
+             (!document.getElementById('contents') || !!document.querySelector('#contents a'))",
+        );
         begin.elapsed()
     }
 

@@ -1,0 +1,132 @@
+//! What can be changed, in the order of effect: the code that makes the expensive calls, a setting
+//! of the program's allocator, another allocator. Each has its gain and its price.
+
+use super::{Choice, Evidence, Gain, Matters, choice};
+use crate::verdict::price::memory_price;
+use crate::verdict::sentences::in_frame;
+use crate::words::{duration, lower_by};
+use keel_results::FRAME;
+use serde::Serialize;
+
+/// More code or more allocators than this are not proposed.
+const MOST_OF_A_KIND: usize = 2;
+
+/// A change, with its gain and its price.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Change {
+    /// `code`, `setting` or `allocator`.
+    pub kind: &'static str,
+    /// What to change.
+    pub what: String,
+    /// The share of the time in calls that it saves, and the time.
+    pub gain: String,
+    /// What it costs: memory, processor time, work.
+    pub price: String,
+    /// The saved share of the time in calls, by which changes are ordered.
+    #[serde(skip)]
+    pub share: f64,
+}
+
+/// What the calls of a line of the program take with the base.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CodeCost {
+    /// `function (file:line)`.
+    pub place: String,
+    /// The time in its calls in a run, ns.
+    pub ns: f64,
+    /// Its calls.
+    pub calls: u64,
+}
+
+/// The changes that matter. `code`: the lines of the program that take most time in calls, longest
+/// first.
+pub fn changes(evidence: &Evidence<'_>, matters: Matters, code: &[CodeCost]) -> Vec<Change> {
+    let Some(choice) = choice(evidence, matters) else { return Vec::new() };
+    let mut found = choice.other_allocators();
+    found.extend(code.iter().filter_map(|one| choice.other_code(one)).take(MOST_OF_A_KIND));
+    found.sort_by(|a, b| b.share.total_cmp(&a.share));
+    found
+}
+
+impl Choice<'_> {
+    /// `Keep glibc and set GLIBC_TUNABLES=...`, if this is the base with other settings.
+    pub(super) fn setting(&self, index: usize) -> Option<String> {
+        let base = self.name(self.base);
+        let rest = self.name(index).strip_prefix(base)?;
+        let settings = &self.all.comparison.allocators[index].environment;
+        let has_more = rest.starts_with('-') && !settings.is_empty();
+        has_more.then(|| {
+            let settings: Vec<String> =
+                settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            format!("Keep {base} and set {}", settings.join(" "))
+        })
+    }
+
+    fn other_allocators(&self) -> Vec<Change> {
+        let mut found = Vec::new();
+        for stake in self.stakes() {
+            for index in self.others() {
+                let Gain::Saves(saved) = self.gain(&stake, index) else { continue };
+                // The same percentage as in the headline.
+                let ratio = self.ratio(&stake, index, self.base).map(|ratio| ratio.value);
+                let Some(ratio) = ratio.filter(|ratio| *ratio > 1.0) else { continue };
+                let share = 1.0 - 1.0 / ratio;
+                let time = match stake.operation {
+                    FRAME => format!("{} {}", duration(saved), in_frame(stake.figure)),
+                    _ => self.per_minute(saved).unwrap_or_else(|| duration(saved)),
+                };
+                let setting = self.setting(index);
+                found.push(Change {
+                    kind: if setting.is_some() { "setting" } else { "allocator" },
+                    what: setting.unwrap_or_else(|| format!("Use {}", self.name(index))),
+                    gain: format!("{} less time in calls: {time}", lower_by(share)),
+                    price: self.price(index),
+                    share,
+                });
+            }
+            if !found.is_empty() {
+                break;
+            }
+        }
+        found.sort_by(|a, b| b.share.total_cmp(&a.share));
+        let mut kept = [0; 2];
+        found.retain(|one| {
+            let count = &mut kept[usize::from(one.kind == "setting")];
+            *count += 1;
+            *count <= MOST_OF_A_KIND
+        });
+        found
+    }
+
+    /// Memory, and the processor time of the allocator's own threads.
+    fn price(&self, index: usize) -> String {
+        let allocators = self.all.allocators;
+        let memory = memory_price(allocators, index, self.base, self.matters.memory);
+        let used = allocators[index].figures.get("background").map_or(0.0, |one| one.median);
+        match used > 0.0 {
+            true => {
+                let used = self.per_minute(used).unwrap_or_else(|| duration(used));
+                format!("{memory}; its own threads use {used} of processor time")
+            }
+            false => format!("{memory}; no processor time beside the calls"),
+        }
+    }
+
+    /// The code, if its calls take so long that it matters.
+    fn other_code(&self, code: &CodeCost) -> Option<Change> {
+        let stake = self.time();
+        let all = self.value(&stake, self.base)?;
+        if code.ns < stake.least.max(stake.share * all) || all <= 0.0 {
+            return None;
+        }
+        let share = (code.ns / all).min(1.0);
+        let time = self.per_minute(code.ns).unwrap_or_else(|| duration(code.ns));
+        Some(Change {
+            kind: "code",
+            what: format!("Allocate less in {}", code.place),
+            gain: format!("up to {} less time in calls: {time}", lower_by(share)),
+            price: "work on the program; no memory, no processor time".to_owned(),
+            share,
+        })
+    }
+}
