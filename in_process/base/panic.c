@@ -36,6 +36,10 @@ const char* panic_sentence(enum fault fault) {
         return "free with a size that is not the block's";
     case FAULT_FREE_KIND:
         return "free by a function for blocks of another kind";
+    case FAULT_COPY_END:
+        return "a copy exceeds the end of a block";
+    case FAULT_COPY_FREE:
+        return "a copy from or to a block that is not allocated";
     case FAULT_CORRUPT:
     default:
         return "the heap's own data is corrupt";

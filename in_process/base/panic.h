@@ -22,6 +22,8 @@ enum fault {
     FAULT_LIVE_IN_LIST,       // a live block is in a list of free blocks
     FAULT_FREE_SIZE,          // free with a size that the block cannot have
     FAULT_FREE_KIND,          // free by a function for blocks of another kind
+    FAULT_COPY_END,           // memcpy, memmove or memset beyond the end of a block
+    FAULT_COPY_FREE,          // the same in a block that is not allocated
     FAULT_FREE_FOREIGN,       // free of an address that is not Keel's: only a warning
     FAULT_COUNT
 };

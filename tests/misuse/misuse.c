@@ -144,10 +144,11 @@ static size_t usable;
 static char* first_byte; // of the block
 
 static void announce(const void* address) {
-    printf("address=0x%" PRIxPTR " offset=%td bytes=%zu half=%zu quarter=%zu more=%zu thread=%ld "
-           "other=%ld\n",
-           (uintptr_t)address, (const char*)address - first_byte, usable, place->size / 2,
-           place->size / 4, usable + 1, (long)syscall(SYS_gettid), other_thread);
+    printf("address=0x%" PRIxPTR " block=0x%" PRIxPTR
+           " offset=%td bytes=%zu last=%zu half=%zu quarter=%zu more=%zu thread=%ld other=%ld\n",
+           (uintptr_t)address, (uintptr_t)first_byte, (const char*)address - first_byte, usable,
+           usable - 1, place->size / 2, place->size / 4, usable + 1, (long)syscall(SYS_gettid),
+           other_thread);
     fflush(stdout);
 }
 
@@ -187,6 +188,11 @@ static void free_far_inside(char* block) {
     kl_free(address);
 }
 
+// Not by memset, which some flavours check.
+static void store_8(char* to) {
+    for (size_t i = 0; i < 8; i++) ((volatile char*)to)[i] = 0x41;
+}
+
 static void overflow(char* block) {
     announce(block);
     block[usable] = (char)~block[usable]; // another value than before
@@ -195,7 +201,7 @@ static void overflow(char* block) {
 
 static void overflow_long(char* block) {
     announce(block);
-    memset(block + usable, 0x41, 8);
+    store_8(block + usable);
     kl_free(block);
 }
 
@@ -207,7 +213,7 @@ static void underflow(char* block) {
 
 static void underflow_long(char* block) {
     announce(block);
-    memset(block - 8, 0x41, 8);
+    store_8(block - 8);
     kl_free(block);
 }
 
@@ -215,6 +221,30 @@ static void overflow_and_check(char* block) {
     announce(block);
     block[usable] = (char)~block[usable];
     kl_check_all();
+}
+
+static char outside[200 * MIB];
+
+static void copy_beyond(char* block) {
+    announce(block);
+    memcpy(block, outside, usable + 1);
+    kl_free(block);
+}
+
+static void copy_from_beyond(char* block) {
+    announce(block);
+    memmove(outside, block, usable + 1);
+}
+
+static void set_beyond(char* block) {
+    announce(block + usable - 1);
+    memset(block + usable - 1, 0x41, 2);
+    kl_free(block);
+}
+
+static void copy_after_free(char* block) {
+    free_first(block, block);
+    memcpy(block, outside, 8);
 }
 
 // Allocates and frees so many blocks that each free block of the page is reused.
@@ -231,7 +261,7 @@ static void reuse_all(void) {
 
 static void write_after_free_begin(char* block) {
     free_first(block, block);
-    memset(block, 0x41, 8);
+    store_8(block);
     reuse_all();
 }
 
@@ -244,7 +274,7 @@ static void write_after_free_middle(char* block) {
 // Written as at the beginning, but never reused: the memory goes back to the system.
 static void write_after_free_purge(char* block) {
     free_first(block, block);
-    memset(block, 0x41, 8);
+    store_8(block);
     if (heap != NULL) kl_heap_collect(heap, true);
     kl_collect(true);
 }
@@ -342,6 +372,10 @@ static const struct {
     {"overflow-check", overflow_and_check},
     {"underflow-1", underflow},
     {"underflow-8", underflow_long},
+    {"copy-beyond", copy_beyond},
+    {"copy-from-beyond", copy_from_beyond},
+    {"set-beyond", set_beyond},
+    {"copy-after-free", copy_after_free},
     {"write-after-free-begin", write_after_free_begin},
     {"write-after-free-middle", write_after_free_middle},
     {"write-after-free-purge", write_after_free_purge},

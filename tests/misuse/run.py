@@ -9,8 +9,8 @@ one with KEEL_ZERO_ON_FREE=1). A line of cases.txt is
     misuse | flavour | places | verdict
 
 The verdict is the first line that Keel must print on stderr before it aborts the program, with
-{address}, {bytes} and so on for what the program has printed; or `not caught`: Keel
-prints nothing, whatever else happens. With --document, the table in that file must be the one that
+{address}, {bytes} and so on for what the program has printed; or `SIGSEGV`: the access ends the
+program; or `not caught`: Keel prints nothing, whatever else happens. With --document, the table in that file must be the one that
 follows from cases.txt.
 """
 import os
@@ -22,6 +22,7 @@ from pathlib import Path
 CASES = Path(__file__).with_name("cases.txt")
 SOURCE = Path(__file__).with_name("misuse.c")
 NOT_CAUGHT = "not caught"
+SEGMENTATION_FAULT = "SIGSEGV"
 FLAVOURS = ("plain", "secure", "debug")
 
 
@@ -54,7 +55,7 @@ def outcome(program, flavour, misuse, place, environment):
     if run.returncode == 2:
         return run.stderr.strip()
     if line is None:
-        return NOT_CAUGHT
+        return SEGMENTATION_FAULT if run.returncode == -11 else NOT_CAUGHT
     if run.returncode != -6:
         return f"{line} (but it ended with {run.returncode})"
     if "survived" in run.stdout:
@@ -132,7 +133,7 @@ def main():
                 good = verdict is not None and line == expected_line(verdict, facts)
                 found = line
             else:
-                good = found == verdict
+                good = found == verdict or (verdict, found) == (NOT_CAUGHT, SEGMENTATION_FAULT)
             passed, failed = passed + good, failed + (not good)
             if not good:
                 print(f"FAIL {misuse} {place}: {found}\n     expected: {verdict}")

@@ -82,6 +82,7 @@ KEEL_INLINE struct block* bin_pop(struct heap* heap, unsigned size_class) {
 // kl_recalloc may use the other bytes later. If the blocks of the bin are known to be zero, clears
 // only the link of the list.
 KEEL_INLINE void* bin_zeroed(struct heap* heap, unsigned size_class, struct block* block) {
+    if (KEEL_SECURE && block_is_zeroed(size_class_bytes[size_class])) return block;
     block->next = NULL;
     return heap->bin_zero[size_class] ? (void*)block
                                       : memset(block, 0, request_class_usable(size_class));
@@ -90,7 +91,8 @@ KEEL_INLINE void* bin_zeroed(struct heap* heap, unsigned size_class, struct bloc
 // Returns the first block of the partition's bin for this size. Returns NULL if the bin is empty or
 // `size` is too large. The caller then calls alloc_from_bin or alloc_slow.
 KEEL_INLINE void* alloc_hit_in(size_t size, unsigned partition) {
-    if (KEEL_UNLIKELY(size > REQUEST_SMALL_MAX)) return NULL;
+    // In the secure flavour not 0, either (page/empty_block.h).
+    if (KEEL_UNLIKELY(size - KEEL_SECURE > REQUEST_SMALL_MAX - KEEL_SECURE)) return NULL;
     if (KEEL_SECURE) {
         const struct block_guard* guard = &block_guard;
         KEEL_OPAQUE(guard);
@@ -255,10 +257,9 @@ KEEL_INLINE struct page* free_page_of(const void* address) {
 
 // Frees a block in a page of the calling thread's heap.
 KEEL_INLINE void free_own(struct page* page, void* address) {
-    uintptr_t mask;
-    if (KEEL_UNLIKELY(!block_try_free(page, address, thread_heap->free_mark, &mask)))
+    if (KEEL_UNLIKELY(!block_try_free(page, address, thread_heap->free_mark)))
         free_slow(address, page);
-    else if (KEEL_UNLIKELY(!page_try_push(page, address, mask)))
+    else if (KEEL_UNLIKELY(!page_try_push(page, address)))
         free_into_full_queue(page);
     else if (KEEL_UNLIKELY(page_count_pushed(page, 1)))
         free_page_emptied(page);

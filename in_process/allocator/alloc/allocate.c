@@ -3,6 +3,7 @@
 #include "allocator/guarded/sample.h"
 #include "allocator/heap/remote_batch.h"
 #include "allocator/heap/watch.h"
+#include "allocator/page/empty_block.h"
 #include "allocator/page/large.h"
 #include "allocator/slices/reserve.h"
 #include "allocator/slices/window.h"
@@ -407,6 +408,7 @@ void* alloc_plain(size_t size, size_t alignment, bool zero) {
 }
 
 size_t good_size(size_t size) {
+    if (EMPTY_BLOCKS && size == 0) return 0;
     if (size <= REQUEST_CLASS_MAX) {
         unsigned size_class = request_class(size);
         bool fitted = class_size(size_class) >= FITTED_FIRST && atomic_get(&heap_has_fitted) != 0;

@@ -2,6 +2,7 @@
 #include "allocator/alloc/user_heap.h"
 #include "allocator/guarded/guarded.h"
 #include "allocator/heap/remote_batch.h"
+#include "allocator/page/empty_block.h"
 #include "allocator/page/large.h"
 #include "allocator/slices/arena.h"
 #include "allocator/slices/reserve.h"
@@ -27,7 +28,7 @@ void free_into_full_queue(struct page* page) {
 // reserved, this is a fault. Otherwise the block belongs to another allocator, or was allocated
 // before Keel was loaded. Then the only safe action is to leak it.
 static void free_unknown(void* address) {
-    if (address == NULL) return;
+    if (address == NULL || (EMPTY_BLOCKS && empty_block_free(address))) return;
     guarded_free_unknown(address);
     large_require_not_freed(address);
     if (KEEL_SECURE && large_contains(address)) panic(FAULT_FREE_MISALIGNED, address);

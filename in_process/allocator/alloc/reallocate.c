@@ -2,6 +2,7 @@
 #include "allocator/alloc/shrunk.h"
 #include "allocator/alloc/user_heap.h"
 #include "allocator/guarded/guarded.h"
+#include "allocator/page/empty_block.h"
 #include "allocator/page/large.h"
 #include "allocator/slices/arena.h"
 #include "allocator/slices/fresh.h"
@@ -29,11 +30,13 @@ size_t block_usable_bytes(const void* address) {
 
 unsigned block_partition(const void* address) {
     struct page* page = live_page_around(address);
+    if (EMPTY_BLOCKS && page == NULL && empty_block_is_live(address))
+        return empty_block_partition(address);
     return page == NULL ? 0 : page_partition(page);
 }
 
 bool block_is_ours(const void* address) {
-    return live_page_around(address) != NULL;
+    return live_page_around(address) != NULL || (EMPTY_BLOCKS && empty_block_is_live(address));
 }
 
 // If the block is more than twice as large as needed, a copy to a smaller block saves memory.
@@ -91,23 +94,24 @@ static void verify_live(const struct page* page, const void* address) {
     }
 }
 
-size_t block_verified_bytes(const void* address) {
-    const struct page* page = live_page_around(address);
-    if (page == NULL) large_require_not_freed(address);
-    if (page == NULL && (slices_contain(address) || large_contains(address)))
-        panic(FAULT_FREE_NOT_ALLOCATED, address);
-    if (page == NULL) return 0;
-    verify_live(page, address);
-    return usable_at(page, address);
-}
-
-// Of a block that is not Keel's, or no longer.
-static void realloc_unknown(const void* address) {
+// In no live block: ends the process if the address is Keel's, and where foreign blocks may not be
+// passed to it.
+static void require_foreign(const void* address) {
     guarded_free_unknown(address);
     large_require_not_freed(address);
     bool ours = slices_contain(address) || (KEEL_SECURE && large_contains(address));
     if (ours || (KEEL_SECURE && option_get(OPTION_FOREIGN_FREE) != 0))
         panic(FAULT_FREE_NOT_ALLOCATED, address);
+}
+
+size_t block_verified_bytes(const void* address) {
+    const struct page* page = live_page_around(address);
+    if (page == NULL) {
+        if (address != NULL && !empty_block_is_live(address)) require_foreign(address);
+        return 0;
+    }
+    verify_live(page, address);
+    return usable_at(page, address);
 }
 
 #define GROWN_TIMES_MAX 4u // after this many copies, a block doubles
@@ -197,7 +201,7 @@ static void* resize(struct page* page, void* address, size_t size) {
 
 void* reallocate(void* address, size_t size) {
     struct page* page = live_page_around(address);
-    if (page == NULL) realloc_unknown(address);
+    if (page == NULL) require_foreign(address);
     // The length of a foreign block is unknown.
     if (page == NULL || !large_is_possible(size, 1)) return NULL;
     if (KEEL_SECURE && !block_is_surely_live(page, address)) verify_live(page, address);

@@ -2,10 +2,16 @@
 #include "allocator/api/message.h"
 #include "allocator/api/process.h"
 #include "allocator/keeper/keeper.h"
+#include "allocator/page/empty_block.h"
 #include "base/bits.h"
 #include "base/counters.h"
 #include "os/memory.h"
 #include <string.h>
+
+// True: the block can be one of zero bytes.
+KEEL_INLINE bool is_empty(size_t size) {
+    return EMPTY_BLOCKS && size == 0;
+}
 
 static KEEL_COLD void* no_memory(void) {
     count_event(EVENT_OUT_OF_MEMORY, 1);
@@ -92,6 +98,11 @@ void* entry_request(struct user_heap* heap, struct request request) {
 // As entry_request, from the heap that the thread's malloc uses, without an offset. A request in
 // memory would be copied right after it is written, which costs more than all else here.
 static KEEL_NOINLINE void* request_plain(size_t size, size_t alignment, bool zero) {
+    if (is_empty(size) && alignment <= EMPTY_BLOCK_DISTANCE && !thread_heap_is_redirect()) {
+        process_enter();
+        void* block = empty_block_allocate();
+        if (block != NULL) return block;
+    }
     if (!KEEL_DEBUG && KEEL_LIKELY(!thread_heap_is_redirect())) {
         process_enter();
         message_heartbeat(false);
@@ -104,18 +115,18 @@ static KEEL_NOINLINE void* request_plain(size_t size, size_t alignment, bool zer
 }
 
 void* entry_malloc(size_t size) {
-    void* block = KEEL_DEBUG ? NULL : alloc_from_bin(size);
+    void* block = KEEL_DEBUG || is_empty(size) ? NULL : alloc_from_bin(size);
     return KEEL_LIKELY(block != NULL) ? block : request_plain(size, 1, false);
 }
 
 void* entry_zeroed(size_t size) {
-    void* block = KEEL_DEBUG ? NULL : alloc_from_bin_zeroed(size);
+    void* block = KEEL_DEBUG || is_empty(size) ? NULL : alloc_from_bin_zeroed(size);
     return KEEL_LIKELY(block != NULL) ? block : request_plain(size, 1, true);
 }
 
 void* entry_aligned(size_t size, size_t alignment) {
     if (!entry_alignment_valid(alignment)) return NULL;
-    void* block = KEEL_DEBUG ? NULL : alloc_aligned_from_bin(size, alignment);
+    void* block = KEEL_DEBUG || is_empty(size) ? NULL : alloc_aligned_from_bin(size, alignment);
     return KEEL_LIKELY(block != NULL) ? block : request_plain(size, alignment, false);
 }
 
@@ -191,6 +202,14 @@ static void* resize_moving(struct user_heap* heap, void* block, struct request r
     return resized;
 }
 
+static KEEL_COLD void* replace_empty(struct user_heap* heap, void* block, struct request request) {
+    unsigned before = partition_enter(empty_block_partition(block));
+    void* resized = entry_request(heap, request);
+    partition_leave(before);
+    if (resized != NULL) (void)empty_block_free(block);
+    return resized;
+}
+
 void* entry_resize(struct user_heap* heap, void* block, struct request request) {
     if (!entry_alignment_valid(request.alignment)) return NULL;
     if (block == NULL) return entry_request(heap, request);
@@ -198,6 +217,7 @@ void* entry_resize(struct user_heap* heap, void* block, struct request request) 
         entry_free_any(block);
         return NULL;
     }
+    if (EMPTY_BLOCKS && empty_block_is_live(block)) return replace_empty(heap, block, request);
     if (KEEL_DEBUG) return resize_moving(heap, block, request);
     size_t usable = block_usable_bytes(block);
     void* resized = block;
@@ -210,7 +230,8 @@ void* entry_resize(struct user_heap* heap, void* block, struct request request) 
 
 void* entry_realloc(void* block, size_t size) {
     if (block == NULL) return entry_allocate(size);
-    if (!KEEL_DEBUG && KEEL_LIKELY(size != 0 && !thread_heap_is_redirect()))
+    bool ordinary = size != 0 && !thread_heap_is_redirect();
+    if (!KEEL_DEBUG && KEEL_LIKELY(ordinary) && !(EMPTY_BLOCKS && empty_block_is_live(block)))
         return resize_once(block, size);
     return entry_resize(NULL, block, (struct request){.size = size, .alignment = 1});
 }

@@ -8,6 +8,7 @@
 #include "allocator/debug/fault_report.h"
 #include "allocator/debug/leaks.h"
 #include "allocator/debug/quarantine.h"
+#include "allocator/page/empty_block.h"
 #include "allocator/page/large.h"
 #include "allocator/slices/arena.h"
 #include "base/checked.h"
@@ -140,7 +141,7 @@ static void require_kind(const struct record* record, enum block_kind kind, uint
 }
 
 void debug_free(void* address, enum block_kind kind) {
-    if (address == NULL) return;
+    if (address == NULL || empty_block_free(address)) return;
     address = address_untagged(address);
     uint32_t stack = call_stack_capture();
     struct record* record = live_record(address, stack);
@@ -161,7 +162,7 @@ static void wrong_size(const struct record* record, size_t size, uint32_t stack)
 }
 
 void debug_free_sized(void* address, size_t size, enum block_kind kind) {
-    if (address == NULL) return;
+    if (address == NULL || empty_block_free(address)) return;
     address = address_untagged(address);
     uint32_t stack = call_stack_capture();
     struct record* record = live_record(address, stack);
@@ -247,9 +248,21 @@ size_t debug_usable_bytes(const void* address) {
     address = address_untagged(address);
     const struct record* record = live_at(address);
     if (record != NULL) return record->size;
+    if (address == NULL || empty_block_is_live(address)) return 0;
     bool ours = record_search(address) != NULL || block_is_ours(address);
-    if (address != NULL && ours) fault_at(address, call_stack_capture());
+    if (ours || option_get(OPTION_FOREIGN_FREE) != 0) fault_at(address, call_stack_capture());
     return 0;
+}
+
+void debug_require_within(const void* address, size_t bytes) {
+    const struct record* record = record_near(address);
+    if (record == NULL) return;
+    uint32_t state = atomic_get_acquire(&record->state) & ~(uint32_t)RECORD_BUSY;
+    if (state == RECORD_KEPT) fault_of_call(FAULT_COPY_FREE, address, record, call_stack_capture());
+    size_t inside = (size_t)((const char*)address - record_block(record)); // huge: before it
+    bool within = inside <= record->size && bytes <= record->size - inside;
+    if (state == RECORD_LIVE && !within)
+        fault_of_call(FAULT_COPY_END, address, record, call_stack_capture());
 }
 
 const void* debug_lower_address(const void* address) {

@@ -74,6 +74,10 @@ bool debug_shrink(void* address, const struct request* request);
 // Returns the size of the block, or 0 if there is no live block at the address.
 size_t debug_usable_bytes(const void* address);
 
+// Ends the process if the bytes are in a block of the program, but not all of them, or in one that
+// is in quarantine. Takes no lock, and may be called in a signal handler.
+void debug_require_within(const void* address, size_t bytes);
+
 // Returns the address of the lower block, which the functions below know, or the address itself if
 // it is not that of a block.
 const void* debug_lower_address(const void* address);

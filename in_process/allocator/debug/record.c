@@ -171,16 +171,19 @@ static char* lower_block_around(const void* address) {
     return page->start + offset - offset % page->block_bytes;
 }
 
-struct record* record_around(const void* address) {
+struct record* record_near(const void* address) {
     const char* start = lower_block_around(address);
-    if (start != NULL) {
-        checker_pause();
-        uint64_t word = *(const uint64_t*)(const void*)start ^ MARK;
-        checker_resume();
-        struct record* record = word < record_end() ? record_of_number((uint32_t)word) : NULL;
-        if (record != NULL && record->start == start) return record;
-    }
-    return far_find(address_untagged(address));
+    if (start == NULL) return NULL;
+    checker_pause();
+    uint64_t word = *(const uint64_t*)(const void*)start ^ MARK;
+    checker_resume();
+    struct record* record = word < record_end() ? record_of_number((uint32_t)word) : NULL;
+    return record != NULL && record->start == start ? record : NULL;
+}
+
+struct record* record_around(const void* address) {
+    struct record* record = record_near(address);
+    return record != NULL ? record : far_find(address_untagged(address));
 }
 
 static bool is_in(const struct record* record, const char* address) {

@@ -88,6 +88,9 @@ bool record_is_marked(const struct record* record);
 // hash table.
 struct record* record_around(const void* address);
 
+// The same without the look into the hash table, which takes a lock.
+struct record* record_near(const void* address);
+
 // Likewise, but compares all records if the first word leads to none. If no block is live or kept
 // there, returns a record of the block that was there, if one is left. For reports.
 struct record* record_search(const void* address);

@@ -9,11 +9,14 @@
 
 struct block_guard block_guard = {.no_block = {KEEL_SECURE}};
 
-// The first byte of a state word is never 0: a string that is one byte too long writes a 0 there.
-// Blocks and their sizes are multiples of 8, so the lowest 3 bits of the word are those of the key,
-// or their complement. Neither may be 0.
+// One byte behind a block is often overwritten with 0 (a string that is one byte too long), 1, 0xff
+// or 'a'. The lowest 3 bits of these are 0, 1 or 7, so those of the first and of the highest byte of
+// a state word never are. Blocks and their sizes are multiples of 8, and have fewer than 56 bits: so
+// these bits are those of the key.
 static uintptr_t key_of(uint64_t random) {
-    return ((uintptr_t)random & ~(uintptr_t)7) | (1 + (uintptr_t)(random >> 32) % 6);
+    const uint64_t chosen = UINT64_C(7) << 56 | 7;
+    uint64_t bits = (2 + (random & 3)) | (2 + (random >> 3 & 3)) << 56;
+    return (uintptr_t)((random & ~chosen) | bits);
 }
 
 // Random bits, each word from the one before. Their quality need not be that of a key.
@@ -55,19 +58,6 @@ void block_guard_prepare_slow(void) {
             os_forbid_writing(&block_guard, sizeof block_guard);
     }
     os_lock_release(&lock);
-}
-
-void block_zero(void* block, uint32_t block_bytes) {
-    size_t ends = sizeof(struct block) + BLOCK_STATE_BYTES;
-    memset((char*)block + sizeof(struct block), 0, block_bytes - ends);
-}
-
-bool block_is_zero(const void* block, uint32_t block_bytes) {
-    const uint64_t* end = block_state(block, block_bytes);
-    for (const uint64_t* word = (const uint64_t*)block + 1; word < end; word++) {
-        if (*word != 0) return false;
-    }
-    return true;
 }
 
 // The thread that freed the block; 0: not known.

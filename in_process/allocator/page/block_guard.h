@@ -8,19 +8,23 @@
 //   mask  = key ^ address of the block            the key is a random number of the process
 //   state = mask                                  live
 //         | ~mask ^ thread << 42                  free; `thread` freed it (0: not known)
-//   link  = reversed(next) ^ mask                 in a free block; 0 in a live one
+//   link  = reversed(next) ^ mask                 in a free block that is in a list
 //
-// In most free blocks `next` is NULL, also in those of a heap's bin: their order is in the metadata
-// (free_queue.h). malloc verifies it. `next` is not NULL where blocks are linked: in the lists of
-// other threads, and in what free_queue.h calls a chain. There its bytes are reversed, so that a
-// write to the first bytes of a block changes the high bits of the address, which are those of the
-// page: a changed link then leads out of the page.
+// Most free blocks have no link, also those of a heap's bin: their order is in the metadata
+// (free_queue.h). Blocks are linked in the lists of other threads, and in what free_queue.h calls a
+// chain, where the last one has the link NULL. The bytes of `next` are reversed, so that a write to
+// the first bytes of a block changes the high bits of the address, which are those of the page: a
+// changed link then leads out of the page.
+//
+// free zeroes the block, and malloc verifies that it still is zero, except for its state. This is
+// so in blocks of up to ZEROED_BYTES_MAX; in larger ones, where it costs more cache misses, if
+// KEEL_ZERO_ON_FREE is set, else only in their first word.
 //
 // free verifies that the block is live. Therefore these errors are found at the free: a second
 // free, a free of any address that is not a live block, and a write over the end of a block. malloc
-// verifies that the block is free. Therefore a write to the first word or the state of a free block
-// is found at the latest when malloc returns the block or its page ends. An attacker who has not
-// read a state or a link guesses a state with a probability of 2^-41.
+// verifies that the block is free. Therefore a write to a free block is found when malloc returns
+// the block; one to its first word or its state at the latest when its page ends. An attacker who
+// has not read a state or a link guesses a state with a probability of 2^-41.
 //
 // The key can be computed from a state or a link and its address. Therefore no block that malloc
 // returns contains such a word: malloc removes the link, and when a page ends, the words of all its
@@ -32,6 +36,7 @@
 #include "allocator/slices/page_map.h"
 #include "base/panic.h"
 #include <stdbool.h>
+#include <string.h>
 
 #define STATE_THREAD_SHIFT 42 // 22 bits: the greatest number of a thread on Linux
 #define PAGE_BYTES_MAX (WIDE_PAGE_SLICES * SLICE_BYTES)
@@ -71,7 +76,7 @@ struct request_row {
 // Secure flavour: alone in its system page, which is read-only once the key is chosen.
 struct block_guard {
     KEEL_ALIGNED(KEEL_SECURE ? 4096 : KEEL_CACHE_LINE) uintptr_t key; // 0: not chosen yet
-    uint32_t zero; // 1: free zeroes the block, and its reuse verifies that it is zero
+    uint32_t zero; // 1: free zeroes blocks of all sizes, and their reuse verifies it
     // Random orders of a refill's blocks, each twice in a row: it may begin at any of its places.
     uint8_t orders[BIN_ORDERS][2 * BIN_BLOCKS];
     uint64_t no_block[SMALL_BYTES_MAX / sizeof(uint64_t)]; // BIN_NO_BLOCK; never changes
@@ -127,15 +132,53 @@ KEEL_COLD KEEL_NORETURN void block_fault_at_free(const struct page* page, const 
 KEEL_COLD KEEL_NORETURN void block_fault_at_malloc(const void* block, uint32_t block_bytes);
 KEEL_COLD KEEL_NORETURN void block_fault_in_bin(const void* block);
 
-// Between the link and the state.
-KEEL_COLD void block_zero(void* block, uint32_t block_bytes);
-KEEL_COLD bool block_is_zero(const void* block, uint32_t block_bytes);
+#define ZEROED_BYTES_MAX 144u
+// True: free zeroes blocks of this size, and malloc verifies them.
+KEEL_INLINE bool block_is_zeroed(uint32_t block_bytes) {
+    return KEEL_SECURE && (block_bytes <= ZEROED_BYTES_MAX || block_guard.zero != 0);
+}
+
+// The bytes before the state, in pieces that overlap: blocks are at least 16 bytes and multiples of
+// 16. block_zero overwrites the state with 0.
+typedef uint64_t __attribute__((vector_size(16), aligned(8), may_alias)) block_piece;
+KEEL_INLINE void block_zero(void* block, uint32_t block_bytes) {
+    const block_piece zero = {0, 0};
+    char* start = block;
+    char* end = start + block_bytes;
+    *(block_piece*)start = *(block_piece*)(end - 16) = zero;
+    if (block_bytes <= 32) return;
+    *(block_piece*)(start + 16) = *(block_piece*)(end - 32) = zero;
+    for (char* at = start + 32; at < end - 32; at += 16) {
+        *(block_piece*)at = zero;
+        KEEL_OPAQUE(at); // else the compiler calls memset
+    }
+}
+// 0: all of them are zero.
+KEEL_INLINE uint64_t block_not_zero(const void* block, uint32_t block_bytes) {
+    const char* start = block;
+    const char* end = start + block_bytes - BLOCK_STATE_BYTES;
+    if (block_bytes == 16) return *(const uint64_t*)block;
+    block_piece found = *(const block_piece*)start | *(const block_piece*)(end - 16);
+    if (block_bytes > 32) {
+        found |= *(const block_piece*)(start + 16) | *(const block_piece*)(end - 32);
+        for (const char* at = start + 32; at < end - 32; at += 16) found |= *(const block_piece*)at;
+    }
+    return found[0] | found[1];
+}
 
 // A new block of a bin: free, by no thread. `key` is that of the process.
 KEEL_INLINE void block_carve(struct block* block, uint32_t block_bytes, uintptr_t key) {
     uintptr_t mask = key ^ (uintptr_t)block;
-    block->next = (struct block*)mask; // NULL, masked
+    block->next = NULL;
     *block_state(block, block_bytes) = ~mask;
+}
+
+// The number of the block at an offset in the page, by a product: exact, since the blocks have up to
+// 2^12 times 16 bytes, and the pages 2^18 times (SUPERBLOCK_SLICES).
+#define RECIPROCAL_ONE (UINT64_C(1) << 31)
+_Static_assert((CLASS_BYTES_MAX / 16) * (SUPERBLOCK_BYTES / 16) < RECIPROCAL_ONE, "exact");
+KEEL_INLINE size_t block_index(const struct page* page, size_t offset) {
+    return offset / 16 * page->reciprocal / RECIPROCAL_ONE;
 }
 
 // The greatest offset of a block that the page has room for.
@@ -165,45 +208,40 @@ KEEL_INLINE uint64_t state_mark(uint32_t thread) {
     return ~((uint64_t)thread << STATE_THREAD_SHIFT);
 }
 
-// The program frees the block, whose mask is stored in *mask. `mark` is that of the caller. False,
-// and nothing is done, if the block is not live, and always if KEEL_ZERO_ON_FREE is set: the caller
-// takes the slow path.
+// The program frees the block. `mark` is that of the caller. False,
+// and nothing is done, if the block is not live, and always if it is a larger one that
+// KEEL_ZERO_ON_FREE concerns: the caller takes the slow path.
 //
 // Pages begin at slices, and page_of_low ignores the highest 16 bits of the address. So this reads
 // a word of the page whatever these bits are. If they are not 0, the word differs from the mask.
-KEEL_INLINE bool block_try_free(const struct page* page, void* address, uint64_t mark,
-                                uintptr_t* mask) {
-    *mask = block_mask(address);
+KEEL_INLINE bool block_try_free(const struct page* page, void* address, uint64_t mark) {
     if (!KEEL_SECURE) return true;
+    const uintptr_t mask = block_mask(address);
     size_t offset = (uintptr_t)address % SLICE_BYTES;
     if (offset >= page->fast_end) return false;
     uint64_t* state = (uint64_t*)(void*)(page->states + offset);
-    if (*state != *mask) return false;
-    *state = *mask ^ mark;
+    if (*state != mask) return false;
+    if (KEEL_LIKELY(page->block_bytes <= ZEROED_BYTES_MAX)) block_zero(address, page->block_bytes);
+    *state = mask ^ mark;
     return true;
 }
 // The same on the slow path: ends the process if the block is not live.
 KEEL_INLINE void block_free(const struct page* page, void* address, uint64_t mark) {
     if (!KEEL_SECURE) return;
-    uintptr_t mask = block_mask(address);
-    size_t offset = (uintptr_t)address - (uintptr_t)page->start;
-    if (KEEL_UNLIKELY(offset >= page->fast_end)) { // always, if KEEL_ZERO_ON_FREE is set
-        if (!block_is_live(page, address)) block_fault_at_free(page, address);
-        if (block_guard.zero != 0) block_zero(address, page->block_bytes);
-    }
-    uint64_t* state = (uint64_t*)(void*)(page->states + offset);
-    if (KEEL_UNLIKELY(*state != mask)) block_fault_at_free(page, address);
-    *state = mask ^ mark;
+    if (KEEL_UNLIKELY(!block_is_live(page, address))) block_fault_at_free(page, address);
+    if (block_is_zeroed(page->block_bytes))
+        memset(address, 0, page->block_bytes - BLOCK_STATE_BYTES);
+    *block_state(address, page->block_bytes) = block_mask(address) ^ mark;
 }
 
 // Gives a block of a bin to the program.
 KEEL_INLINE void block_take(struct block* block, uint32_t block_bytes) {
     uint64_t* state = block_state(block, block_bytes);
     uintptr_t mask = block_mask(block);
-    uint64_t wrong = state_differs(*state, mask);
-    if (KEEL_UNLIKELY((wrong | ((uintptr_t)block->next ^ mask)) != 0)) block_fault_in_bin(block);
+    uint64_t wrong = state_differs(*state, mask) | (uintptr_t)block->next;
+    if (block_is_zeroed(block_bytes)) wrong |= block_not_zero(block, block_bytes);
+    if (KEEL_UNLIKELY(wrong != 0)) block_fault_in_bin(block);
     *state = mask;
-    block->next = NULL;
 }
 
 // Gives a block of a bin to the program, if it is free; else does nothing. `key` is that of the
@@ -212,9 +250,10 @@ KEEL_INLINE bool block_try_take(struct block* block, uint32_t block_bytes, uintp
     uintptr_t mask = key ^ (uintptr_t)block;
     uint64_t* state = block_state(block, block_bytes);
     uint64_t wrong = state_differs(*state, mask);
-    if ((uintptr_t)block->next != mask || wrong != 0) return false;
+    wrong |= KEEL_LIKELY(block_is_zeroed(block_bytes)) ? block_not_zero(block, block_bytes)
+                                                       : (uintptr_t)block->next;
+    if (wrong != 0) return false;
     *state = mask;
-    block->next = NULL;
     return true;
 }
 

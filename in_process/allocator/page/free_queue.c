@@ -71,9 +71,11 @@ static uint16_t* push_entry(const struct page* page, struct page_use* use, uint1
     return use->queue_end++;
 }
 
-// The exclusive or puts `head` there, and keeps what the program may have changed.
-static void link_after(struct block* tail, const struct block* head) {
-    tail->next = (struct block*)((uintptr_t)tail->next ^ link_order((uintptr_t)head));
+// `link`: that of the block, unless the program has written to it. The exclusive or replaces it, and
+// keeps what the program may have changed.
+static void link_after(struct block* tail, uintptr_t link, const struct block* head) {
+    link ^= link_order((uintptr_t)head) ^ block_mask(tail);
+    tail->next = (struct block*)((uintptr_t)tail->next ^ link);
 }
 
 // The last row is full, and no row is free.
@@ -81,9 +83,9 @@ static void append_to_last(struct page* page, const struct block* head, struct b
     struct page_use* use = page_use(page);
     uint16_t* last = use->queue_end - 1;
     if (use->chain_place == queue_place_number(last)) {
-        link_after(use->chain_tail, head);
+        link_after(use->chain_tail, block_mask(use->chain_tail), head);
     } else {
-        link_after(queue_block(page->start, *last), head);
+        link_after(queue_block(page->start, *last), 0, head);
         *last |= QUEUE_CHAIN;
         use->chain_place = queue_place_number(last);
     }
@@ -93,7 +95,9 @@ static void append_to_last(struct page* page, const struct block* head, struct b
 void queue_push_last(struct page* page) {
     struct page_use* use = page_use(page);
     struct block* block = queue_block(page->start, *use->queue_end);
-    if (push_entry(page, use, *use->queue_end) == NULL) append_to_last(page, block, block);
+    if (push_entry(page, use, *use->queue_end) != NULL) return;
+    block_set_next(block, NULL);
+    append_to_last(page, block, block);
 }
 
 void queue_push_list(struct page* page, struct block* head, struct block* tail) {
@@ -143,10 +147,8 @@ KEEL_NOINLINE void queue_take(struct page* page, struct block** blocks, unsigned
             if (hints) KEEL_PREFETCH(queue_block(start, block_take_hint(block)));
             next = chain_next(start, last, block);
         }
-        if (next == NULL)
-            leave_place(page, use);
-        else
-            block_set_next(block, NULL);
+        if (next == NULL) leave_place(page, use);
+        if (chain) block->next = NULL;
         KEEL_PREFETCH(block);
         KEEL_PREFETCH(block_state(block, block_bytes));
         blocks[order[i]] = block;

@@ -2,8 +2,7 @@
 //
 // The queue is in the metadata (slices/queue_rows.h). So a refill reads the order of the blocks
 // without a wait for the blocks themselves, and prefetches all that it takes. A program cannot
-// overwrite the order. A block in the queue contains NULL as its link (page/block_guard.h), and
-// malloc verifies it.
+// overwrite the order. A block in the queue has no link (page/block_guard.h), and malloc verifies it.
 //
 //   row 7   | 70 | -  | .. | b7 | b2 | b9 + CHAIN |    place 0: the number of the next row
 //                            ^ first
@@ -69,7 +68,7 @@ KEEL_INLINE void queue_clear(struct page_use* use, uint16_t* own_row) {
 // in their number. queue_clear has to follow.
 void queue_end_rows(struct page* page);
 
-// The link of the block is NULL. False if its entry is at the last place of a row: the caller calls
+// The block has no link. False if its entry is at the last place of a row: the caller calls
 // queue_push_last.
 KEEL_INLINE bool queue_try_push(struct page_use* use, const struct block* block) {
     uint16_t* end = use->queue_end;
@@ -87,7 +86,8 @@ void queue_push_last(struct page* page);
 // does no harm, and the program may have written there. It clears them.
 #define HINT_BLOCK_BYTES_MIN 32u
 KEEL_INLINE bool queue_has_hints(const struct page* page) {
-    return KEEL_SECURE && page->block_bytes >= HINT_BLOCK_BYTES_MIN && block_guard.zero == 0;
+    return KEEL_SECURE && page->block_bytes >= HINT_BLOCK_BYTES_MIN &&
+           (page->block_bytes <= ZEROED_BYTES_MAX || block_guard.zero == 0); // page_verify_zero
 }
 KEEL_INLINE void block_set_hint(struct block* block, uint16_t entry) {
     ((uint64_t*)(void*)block)[1] = entry;

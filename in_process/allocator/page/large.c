@@ -269,16 +269,23 @@ void large_seal(struct page* page, size_t size) {
     large_reseal(page);
 }
 
+static void set_state(const struct page* page, uint64_t value) {
+    for (unsigned i = 0; KEEL_SECURE && i < LARGE_STATE_WORDS; i++) large_state(page)[i] = value;
+}
+
 void large_unseal(const struct page* page) {
-    if (KEEL_SECURE) *large_state(page) = 0;
+    set_state(page, 0);
 }
 
 void large_reseal(const struct page* page) {
-    if (KEEL_SECURE) *large_state(page) = large_state_value(page);
+    set_state(page, large_state_value(page));
 }
 
 void large_verify_state(const struct page* page) {
-    if (*large_state(page) == large_state_value(page)) return;
+    uint64_t differs = 0;
+    for (unsigned i = 0; i < LARGE_STATE_WORDS; i++)
+        differs |= large_state(page)[i] ^ large_state_value(page);
+    if (differs == 0) return;
     panic_block(FAULT_OVERFLOW, page->start,
                 (struct fault_block){.bytes = page->usable, .thread = os_thread_id()});
 }

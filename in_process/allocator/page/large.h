@@ -37,9 +37,11 @@ struct large large_allocate_in(struct arena* arena, size_t bytes, size_t alignme
 #define LARGE_MOVABLE_BYTES ((size_t)4 << 20)
 struct large large_allocate_movable(size_t bytes);
 
-// The secure flavour has a state word behind the last usable byte of a large block: the key ^ the
-// block's address ^ the usable size. It asks for LARGE_STATE_BYTES more to have room for it.
-#define LARGE_STATE_BYTES (KEEL_SECURE ? (size_t)32 : 0)
+// The secure flavour has state words behind the last usable byte of a large block, all the same: the
+// key ^ the block's address ^ the usable size. It asks for LARGE_STATE_BYTES more, for them and for
+// the rounding of the usable size.
+#define LARGE_STATE_WORDS 8u // so that a write a little further behind is found, too
+#define LARGE_STATE_BYTES (KEEL_SECURE ? LARGE_STATE_WORDS * sizeof(uint64_t) + 16 : 0)
 
 // Returns a size that is usable in every large block for a request of `size` bytes: that of a
 // packed block. A run of slices or a mapping has more. In the secure flavour exactly this size is
@@ -58,13 +60,13 @@ KEEL_INLINE uint64_t large_state_value(const struct page* page) {
 // For the secure flavour: sets the usable size to that of a request of `size` bytes.
 void large_seal(struct page* page, size_t size);
 
-// Removes the state word, from which a program that reads memory before it writes to it could
-// compute the key: before the word becomes a part of this block or of another one.
+// Removes the state words, from which a program that reads memory before it writes to it could
+// compute the key: before they become a part of this block or of another one.
 void large_unseal(const struct page* page);
-// Writes it again.
+// Writes them again.
 void large_reseal(const struct page* page);
 
-// Ends the process if the state word is overwritten.
+// Ends the process if a state word is overwritten.
 void large_verify_state(const struct page* page);
 KEEL_INLINE void large_verify(const struct page* page) {
     if (KEEL_SECURE) large_verify_state(page);

@@ -4,14 +4,16 @@
 //            |
 //            `--(the keeper, after a purge delay)--> guarded --> released
 //
-// In the first stage a write to the first or the last word is found when the block leaves. In the
-// second stage the block has guards and no memory, so each access ends the program (SIGSEGV). A
-// program that frees many blocks soon takes them out of the first stage, without a system call. A
-// thread of the program never puts a block into the second stage or takes one out.
+// In the first stage the block is closed: each access ends the program (SIGSEGV). This takes two
+// system calls, one when it enters and one when it leaves, so it is done for CLOSINGS blocks and
+// after that for one in CLOSING_CYCLES. In the others a write to the first or the last word is found
+// when the block leaves. In the second stage the block has guards and no memory. A thread of the
+// program never puts a block into the second stage or takes one out.
 #include "allocator/page/large.h"
 #include "allocator/slices/quarantine.h"
 #include "allocator/slices/reserve.h"
 #include "allocator/slices/run.h"
+#include "base/cycles.h"
 #include "os/memory.h"
 #include "os/thread.h"
 #include <string.h>
@@ -47,8 +49,39 @@ static void require_as_freed(const struct page* page) {
                 (struct fault_block){.bytes = page->usable, .thread = os_thread_id()});
 }
 
+// Guards, and ranges that are closed, would divide the huge page of a unit of 2 MiB.
+static bool may_have_guards(const char* start) {
+    return !run_splits_unit((struct free_run){(char*)(uintptr_t)start, 1});
+}
+
+#define CLOSINGS 16u
+#define CLOSING_CYCLES 500000u // 0.1 to 0.3 ms
+
+// Blocks that are freed one after the other are closed in advance of their turns, CLOSINGS at most.
+static bool may_close(void) {
+    static atomic_bits turn;
+    const uint64_t now = cycles_now();
+    uint64_t next = atomic_get(&turn);
+    uint64_t least =
+        now > CLOSINGS * (uint64_t)CLOSING_CYCLES ? now - CLOSINGS * (uint64_t)CLOSING_CYCLES : 0;
+    if (next < least) next = least;
+    if (next > now) return false;
+    atomic_set(&turn, next + CLOSING_CYCLES);
+    return true;
+}
+
+static void range_close(struct quarantined* range) {
+    if (!may_have_guards(range->start) || !may_close()) return;
+    os_forbid_access(range->start, range->bytes);
+    range->closed = 1;
+}
+// False: the system refuses. Then the memory stays closed, and its slices stay taken.
+static bool range_reopen(struct quarantined range) {
+    return range.closed == 0 || os_allow_writing(range.start, range.bytes);
+}
+
 static void leave_warm(struct quarantined range) {
-    if (range.start == NULL) return;
+    if (range.start == NULL || !range_reopen(range)) return;
     const struct page* page = page_of(range.start);
     require_as_freed(page);
     *(uint64_t*)page->start = 0;
@@ -64,10 +97,11 @@ static int64_t bytes_admitted(void) {
 }
 
 void large_quarantine_enter(struct page* page) {
-    struct quarantined range = {page->start, page->bytes, os_thread_id()};
+    struct quarantined range = {page->start, page->bytes, os_thread_id(), 0};
     const int64_t admitted = bytes_admitted();
     mark_freed(page);
     large_end(page);
+    range_close(&range);
     while (atomic_get(&warm.bytes) + (int64_t)range.bytes > admitted) {
         struct quarantined oldest = quarantine_take(&warm);
         if (oldest.start == NULL) break;
@@ -97,14 +131,10 @@ static void leave_guarded(struct quarantined range) {
 }
 
 static void enter_guarded(struct quarantined range) {
+    if (!range_reopen(range)) return;
     require_as_freed(page_of(range.start));
     (void)os_guard(range.start, range.bytes);
     leave_guarded(quarantine_put(&guarded, range));
-}
-
-// Guards would divide the huge page of a unit of 2 MiB.
-static bool may_have_guards(uintptr_t start) {
-    return !run_splits_unit((struct free_run){(char*)start, 1});
 }
 
 bool large_quarantine_guard(uint64_t now_ms, uint64_t delay_ms) {
@@ -119,7 +149,7 @@ bool large_quarantine_guard(uint64_t now_ms, uint64_t delay_ms) {
             seen[at].start = start;
             seen[at].since_ms = now_ms;
         }
-        if (start == 0 || !may_have_guards(start)) continue;
+        if (start == 0 || !may_have_guards((const char*)start)) continue;
         if (now_ms - seen[at].since_ms < delay_ms) {
             waits = true;
             continue;

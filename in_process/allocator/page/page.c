@@ -1,6 +1,7 @@
 #include "allocator/page/page.h"
 #include "base/counters.h"
 #include "base/panic.h"
+#include <string.h>
 
 // Of larger blocks the program is the first to touch most system pages, and it may not touch all.
 #define AHEAD_BYTES_MAX ((size_t)16 << 10)
@@ -74,7 +75,9 @@ static void note_absent(struct page* page) {
 }
 
 static void page_set_fast(struct page* page) {
-    page->fast_end = block_guard.zero != 0 ? 0 : page_last(page) + 1;
+    bool fast = page->block_bytes <= ZEROED_BYTES_MAX || block_guard.zero == 0;
+    page->fast_end = fast ? page_last(page) + 1 : 0;
+    page->reciprocal = (uint32_t)((RECIPROCAL_ONE - 1) / (page->block_bytes / 16) + 1);
     page->states = page->start + page->block_bytes - BLOCK_STATE_BYTES;
 }
 
@@ -143,8 +146,7 @@ static void block_erase(struct block* block, uint32_t block_bytes) {
 // The last chance to find a write to a free block.
 static void block_verify_free(const struct block* block, uint32_t block_bytes) {
     bool free = state_is_free(*block_state(block, block_bytes), block_mask(block));
-    if (!free || (block_guard.zero != 0 && !block_is_zero(block, block_bytes)))
-        block_fault_at_malloc(block, block_bytes);
+    if (!free) block_fault_at_malloc(block, block_bytes);
 }
 
 static struct block* page_block(const struct page* page, uint32_t index) {
@@ -155,9 +157,10 @@ static char* carve_first(const struct page* page) {
     return page->start + (size_t)page_use(page)->carved * page->block_bytes;
 }
 
+// Of large enough blocks: smaller ones may have links and hints.
 static KEEL_COLD void page_verify_zero(const struct page* page) {
     for (uint32_t i = 0; i < page_use(page)->carved; i++) {
-        if (!block_is_zero(page_block(page, i), page->block_bytes))
+        if (block_not_zero(page_block(page, i), page->block_bytes) != 0)
             block_fault_at_malloc(page_block(page, i), page->block_bytes);
     }
 }
@@ -167,7 +170,7 @@ static KEEL_NOINLINE void block_verify_link(const struct page* page, const struc
     if (!state_is_free(*block_state(block, page->block_bytes), block_mask(block)))
         block_fault_at_malloc(block, page->block_bytes);
     uintptr_t next = (uintptr_t)block_next(block);
-    if (next - (uintptr_t)page->start > page_last(page)) block_fault_in_bin(block);
+    if (next != 0 && next - (uintptr_t)page->start > page_last(page)) block_fault_in_bin(block);
 }
 
 // All blocks are in the queue. In the order of their addresses, because the processor prefetches
@@ -176,13 +179,14 @@ static void page_erase_queue(struct page* page) {
     const size_t block_bytes = page->block_bytes;
     const char* start = page->start;
     const uintptr_t key = block_guard.key; // else it is read again after each write
-    if (KEEL_UNLIKELY(block_guard.zero != 0)) page_verify_zero(page);
+    if (KEEL_UNLIKELY(block_guard.zero != 0) && block_bytes > ZEROED_BYTES_MAX)
+        page_verify_zero(page);
     for (char* at = carve_first(page); at != start;) {
         at -= block_bytes;
         struct block* block = (struct block*)(void*)at;
         uintptr_t mask = key ^ (uintptr_t)at;
         uint64_t* state = (uint64_t*)(void*)(at + block_bytes - BLOCK_STATE_BYTES);
-        if (KEEL_UNLIKELY((state_differs(*state, mask) | ((uintptr_t)block->next ^ mask)) != 0))
+        if (KEEL_UNLIKELY((state_differs(*state, mask) | (uintptr_t)block->next) != 0))
             block_verify_link(page, block);
         block->next = NULL;
         *state = 0;
@@ -284,15 +288,6 @@ struct block* page_carve(struct page* page) {
 
 // --- The bins of the secure flavour --------------------------------------------------------------
 
-static KEEL_COLD void zero_blocks(struct block* const* blocks, unsigned count, uint32_t bytes) {
-    for (unsigned i = 0; i < count; i++) block_zero(blocks[i], bytes);
-}
-static KEEL_COLD void verify_zero(struct block* const* blocks, unsigned count, uint32_t bytes) {
-    for (unsigned i = 0; i < count; i++) {
-        if (!block_is_zero(blocks[i], bytes)) block_fault_at_malloc(blocks[i], bytes);
-    }
-}
-
 KEEL_INLINE void carve_at(char* at, uint32_t block_bytes, uintptr_t key, struct block** place) {
     *place = (struct block*)(void*)at;
     block_carve(*place, block_bytes, key);
@@ -308,6 +303,8 @@ unsigned page_carve_into(struct page* page, struct block** end, unsigned limit) 
     struct block** blocks = end - count;
     const uint8_t* order = random_order(count, buffer);
     const uintptr_t key = block_guard.key; // else it is read again after each write
+    if (block_is_zeroed(block_bytes) && (page_use(page)->fresh & PAGE_ZERO) == 0)
+        memset(first, 0, (size_t)count * block_bytes);
     if (KEEL_SECURE && KEEL_LIKELY(count == BIN_BLOCKS)) {
 #pragma GCC unroll 16
         for (unsigned i = 0; i < BIN_BLOCKS; i++, first += block_bytes)
@@ -316,7 +313,6 @@ unsigned page_carve_into(struct page* page, struct block** end, unsigned limit) 
         for (unsigned i = 0; i < count; i++, first += block_bytes)
             carve_at(first, block_bytes, key, &blocks[order[i]]);
     }
-    if (KEEL_UNLIKELY(block_guard.zero != 0)) zero_blocks(blocks, count, block_bytes);
     return count;
 }
 
@@ -328,7 +324,6 @@ void page_take_most(struct page* page, struct block** blocks) {
     const uint8_t* order = order_row(use->order);
     use->order = (uint16_t)order_bits();
     queue_take_most(page, blocks, order, *order_row(use->order));
-    if (KEEL_UNLIKELY(block_guard.zero != 0)) verify_zero(blocks, BIN_BLOCKS, page->block_bytes);
 }
 
 unsigned page_take_oldest(struct page* page, struct block** end) {
@@ -341,7 +336,6 @@ unsigned page_take_oldest(struct page* page, struct block** end) {
     }
     use->used += count;
     queue_take(page, end - count, count, random_order(count, buffer));
-    if (KEEL_UNLIKELY(block_guard.zero != 0)) verify_zero(end - count, count, page->block_bytes);
     return count;
 }
 

@@ -185,13 +185,13 @@ KEEL_INLINE void page_unlink_all(struct page* page) {
     queue_clear(use, queue_own_row(page, use));
 }
 
-// Puts a block back, without counting it. `mask`: its block_mask. False: the caller calls
+// Puts a block back, without counting it. False: the caller calls
 // queue_push_last.
-KEEL_INLINE bool page_try_push(struct page* page, void* address, uintptr_t mask) {
+KEEL_INLINE bool page_try_push(struct page* page, void* address) {
     struct page_use* use = page_use(page);
     struct block* block = address;
     if (KEEL_SECURE) {
-        block->next = (struct block*)mask; // NULL, masked
+        block->next = NULL;
         return queue_try_push(use, block);
     }
     block->next = use->local_free;
@@ -208,7 +208,7 @@ KEEL_INLINE bool page_count_pushed(struct page* page, unsigned count) {
 
 // Puts a block back. True if the page has no used block left.
 KEEL_INLINE bool page_push(struct page* page, void* address) {
-    bool pushed = page_try_push(page, address, block_mask(address));
+    bool pushed = page_try_push(page, address);
     if (KEEL_SECURE && !pushed) queue_push_last(page);
     return page_count_pushed(page, 1);
 }

@@ -39,11 +39,11 @@ enum {
 // written when the page begins and when it ends; in between only the flag PAGE_FULL changes. Any
 // thread that holds a live block of the page may read it.
 //
-//   0       8       16      24            28         30      32    48         49          50   56
+//   0       8       16      24            28         30      32    48         49          50   52
 //   | owner | start | bytes | block_bytes | capacity | class | ... | distance | partition | .. |
 //
-//   32         40       48          56       64
-//   | fast_end | usable | see above | states |        read in the secure flavour only
+//   32         40       48          52           56       64
+//   | fast_end | usable | see above | reciprocal | states |   read in the secure flavour only
 struct page {
     KEEL_ALIGNED(KEEL_CACHE_LINE)
     atomic_word owner;    // heap | flags; 0: no page begins here
@@ -57,6 +57,7 @@ struct page {
     uint8_t distance;     // PAGE_INTERIOR: slices back to the first one, 1..63
     uint8_t partition;    // of a large block (partition.h); that of small blocks is in size_class
     uint8_t unknown;      // of a large block, 1: it counts in a budget (reserve_begin_unknown)
+    uint32_t reciprocal;  // of block_bytes / 16, times 2^31, rounded up (checked_copy.c)
     char* states;         // start + block_bytes - 8: the state word of block 0
 };
 _Static_assert(sizeof(struct page) == KEEL_CACHE_LINE, "no line with that of another thread");

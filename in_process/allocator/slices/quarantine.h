@@ -15,6 +15,7 @@ struct quarantined {
     char* start; // NULL: none
     size_t bytes;
     uint32_t thread; // that has put it there
+    uint32_t closed; // 1: the range cannot be accessed
 };
 
 struct quarantine {
@@ -24,6 +25,7 @@ struct quarantine {
         atomic_word start; // 0: empty; 1: a thread changes the place
         size_t bytes;
         uint32_t thread;
+        uint32_t closed;
     } place[QUARANTINE_PLACES];
 };
 
