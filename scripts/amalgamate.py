@@ -69,8 +69,8 @@ def rename(text, names):
 
 def local_names(text):
     """The file-local names of a source file, and its macros."""
-    names = set(re.findall(r"^(?:static|struct|enum|typedef)\b[^=;{(]*?\b(\w+)(?:\[[^\]]*\])*\s*"
-                           r"(?:[=;({]|$)", text, re.M))
+    names = set(re.findall(r"^(?:static|KEEL_INLINE|struct|enum|typedef)\b[^=;{(]*?\b(\w+)"
+                           r"(?:\[[^\]]*\])*\s*(?:[=;({]|$)", text, re.M))
     names |= set(re.findall(r"^typedef [^;]*?\b(\w+)(?:\([^;]*\))?;", text, re.M))
     names |= set(re.findall(r"^\} (\w+)(?:\[[^\]]*\])*(?: =|;)", text, re.M))
     names -= {"struct", "enum"}
