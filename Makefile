@@ -117,7 +117,7 @@ mutants: ## put small faults into the allocator, one at a time, and show which o
 	@scripts/setup.sh build test
 	@tests/mutants/run.py $(ONLY)
 
-stress: ## run the long multi-threaded stress test, which verifies the contents of blocks
+stress: ## run random tests for 10 minutes: the torture, in which the system refuses calls, and the stress test
 	@scripts/setup.sh build test
 	@scripts/build.sh
 	@tests/stress.sh

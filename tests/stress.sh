@@ -1,19 +1,27 @@
 #!/usr/bin/env bash
-# The long multi-threaded stress test: verifies contents, with new seeds until the time is over, and
-# with fewer and more threads than the machine has processors. Needs a build (`make build`).
+# Two long random tests that verify contents, with new seeds until the time is over: the torture
+# (tests/torture), in which the system refuses calls, and the multi-threaded stress test, with fewer
+# and more threads than the machine has processors. Needs a build (`make build`).
 #
-#     tests/stress.sh [SECONDS, default 300] [FIRST_SEED, default from the clock]
+#     tests/stress.sh [SECONDS, default 600, half for each] [FIRST_SEED, default from the clock]
 set -uo pipefail
 cd "$(dirname "$0")/.."
-seconds=${1:-300}
+seconds=${1:-600}
 seed=${2:-$(date +%s)}
 build=build/cmake
 cmake --build "$build" >/dev/null || exit 1
 library=$(find build/lib build/cmake/lib -name libkeel.so 2>/dev/null | head -n 1)
 [ -n "$library" ] || { echo "stress: libkeel.so is not built; run make build" >&2; exit 1; }
 
-end=$((SECONDS + seconds))
 passed=0 failed=0
+for program in torture-checked torture-plain; do
+    if build/cmake/tests/$program --seconds $((seconds / 4)) --seed $((seed * 1000)); then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+    fi
+done
+end=$((SECONDS + seconds / 2))
 while [ "$SECONDS" -lt "$end" ]; do
     for threads in 1 2 4 16 48; do
         command=(build/cmake/tests/stress --seed "$seed" --threads "$threads" --operations 1000000)

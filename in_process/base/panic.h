@@ -65,9 +65,10 @@ KEEL_COLD KEEL_NORETURN void panic_text(enum fault fault, const char* text, size
 
 // Invariants of Keel's own data. KEEL_ASSERT is compiled into the debug flavour and into
 // KEEL_CHECKED builds (the tests run on one), KEEL_REQUIRE into every build.
+#define KEEL_CHECKS (KEEL_CHECKED || KEEL_DEBUG) // a *_check function of a module looks, too
 #define KEEL_ASSERT(condition)                                                                     \
     do {                                                                                           \
-        if ((KEEL_CHECKED || KEEL_DEBUG) && !(condition)) panic(FAULT_CORRUPT, NULL);              \
+        if (KEEL_CHECKS && !(condition)) panic(FAULT_CORRUPT, NULL);                               \
     } while (0)
 #define KEEL_REQUIRE(condition, about)                                                             \
     do {                                                                                           \

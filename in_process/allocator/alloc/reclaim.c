@@ -1,5 +1,6 @@
 // Memory of ended threads: threads that need memory do the maintenance of parked heaps.
 #include "allocator/alloc/alloc.h"
+#include "allocator/guarded/guarded.h"
 #include "allocator/heap/remote_batch.h"
 #include "allocator/heap/watch.h"
 #include "allocator/slices/reserve.h"
@@ -137,6 +138,7 @@ void reclaim_heap(struct heap* heap) {
 }
 
 void reclaim_all(void) {
+    (void)guarded_close_freed();
     struct heap* heap = thread_heap;
     if (heap_is_real(heap)) {
         remote_batch_flush(heap);

@@ -103,6 +103,9 @@ KEEL_INLINE uint64_t user_heap_pages_live(struct user_heap* user) {
            atomic_get(&user->heap.counts[HEAP_PAGES_ENDED]);
 }
 
+// Verifies all user heaps; only when no other thread is active.
+bool user_heap_check(void);
+
 // All locks are held during a fork, so that the child finds every heap in a consistent state.
 void user_heap_before_fork(void);
 void user_heap_after_fork(void);

@@ -168,3 +168,18 @@ void user_heap_repair_in_child(void) {
     for (struct user_heap* each = user_heap_first(); each != NULL; each = each->next_all)
         remote_batch_repair(&each->heap);
 }
+
+static bool one_check(struct user_heap* user) {
+    size_t count = 0;
+    if (user->kind == USER_HEAP_UNUSED || user->kind == USER_HEAP_REDIRECT) return true;
+    for (size_t i = 0; i < user->pages_capacity; i++) count += user->pages[i] != NULL;
+    return count == user->pages_count && count <= user->pages_capacity && heap_check(&user->heap) &&
+           user_heap_pages_live(user) <= count;
+}
+
+bool user_heap_check(void) {
+    if (!KEEL_CHECKS) return true;
+    for (struct user_heap* user = user_heap_first(); user != NULL; user = user->next_all)
+        if (!one_check(user)) return false;
+    return true;
+}

@@ -81,6 +81,7 @@ static void after_fork_in_child(void) {
     after_fork();
     keeper_forget();
     guarded_forget_thread();
+    guarded_repair_in_child();
     if (KEEL_DEBUG) debug_repair_in_child();
     user_heap_repair_in_child();
     heap_repair_in_child(own_heap());

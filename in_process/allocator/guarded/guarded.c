@@ -310,6 +310,13 @@ void guarded_free_unknown(const void* address) {
     if (block != NULL) free_of_other_address(block, address);
 }
 
+unsigned guarded_close_freed(void) {
+    unsigned steps = 0;
+    struct guarded* block;
+    for (; steps < KEEP_STEPS && (block = take(&pool.closing)) != NULL; steps++) close_block(block);
+    return steps;
+}
+
 void guarded_free(struct page* page) {
     struct guarded* block = guarded_around(page->start);
     KEEL_REQUIRE(block != NULL, page->start);
@@ -321,11 +328,11 @@ void guarded_free(struct page* page) {
         guarded_panic(FAULT_DOUBLE_FREE, block, block->start);
     guarded_record_call(&block->freed);
     atomic_set_release(&page->owner, 0);
+    put(&pool.closing, block);
     if (!reserve_has_keeper()) {
-        close_block(block);
+        guarded_close_freed();
         return;
     }
-    put(&pool.closing, block);
     if (atomic_get(&pool.closing.count) > CLOSING_MAX && (block = take(&pool.closing)) != NULL)
         close_block(block);
     wake_keeper();
@@ -334,13 +341,8 @@ void guarded_free(struct page* page) {
 // --- The keeper ----------------------------------------------------------------------------------
 
 bool guarded_keep(void) {
-    unsigned steps = 0;
     if (!is_prepared()) return false;
-    for (; steps < KEEP_STEPS; steps++) {
-        struct guarded* block = take(&pool.closing);
-        if (block == NULL) break;
-        close_block(block);
-    }
+    unsigned steps = guarded_close_freed();
     for (; steps < 2 * KEEP_STEPS && atomic_get(&pool.ready.count) < READY_TARGET; steps++) {
         struct guarded* slot = take(&pool.closed);
         if (slot == NULL || !open_slot(slot, true)) break;
@@ -369,6 +371,14 @@ void guarded_before_fork(void) {
 }
 void guarded_after_fork(void) {
     os_lock_release(&pool.lock);
+}
+// What another thread was about to close is in no list.
+void guarded_repair_in_child(void) {
+    if (!is_prepared()) return;
+    pool.closing = (struct list){.count = 0};
+    for (unsigned i = 0; i < BLOCKS; i++)
+        if (atomic_get(&block_at(i)->state) == GUARDED_FREED)
+            list_append(&pool.closing, block_at(i));
 }
 
 // --- Faults --------------------------------------------------------------------------------------

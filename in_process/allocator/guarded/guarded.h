@@ -43,6 +43,10 @@ void guarded_free(struct page* page);
 // `address` is not that of a live block. Ends the process if it is in the memory of guarded blocks.
 void guarded_free_unknown(const void* address);
 
+// Returns the memory of blocks that have been freed, and wait for the keeper: at most 16. How many
+// there were.
+unsigned guarded_close_freed(void);
+
 // For the keeper: opens and closes some slots. True: there was something to do.
 bool guarded_keep(void);
 // True: the keeper should do that soon.
@@ -58,5 +62,6 @@ void guarded_examine(uintptr_t address, enum os_access access);
 
 void guarded_before_fork(void);
 void guarded_after_fork(void);
+void guarded_repair_in_child(void);
 
 #endif

@@ -194,3 +194,24 @@ void heap_repair_in_child(struct heap* own) {
         heap_watch(heap); // the list of the parent is forgotten
     os_lock_release(&pool.lock);
 }
+
+bool heap_pool_check(void) {
+    if (!KEEL_CHECKS) return true;
+    const struct heap* before = NULL;
+    size_t heaps = 0;
+    size_t parked = 0;
+    for (const struct heap* heap = pool.parked_first; heap != NULL; heap = heap->next_parked) {
+        if (heap->prev_parked != before || !heap_is_parked(heap)) return false;
+        if (atomic_get(&heap->thread_id) != 0) return false;
+        before = heap;
+        parked++;
+    }
+    if (pool.parked_last != before) return false;
+    for (struct heap* heap = heap_first(); heap != NULL; heap = heap->next_all) {
+        if (((uintptr_t)heap & HEAP_USER) != 0) return false;
+        if (!heap_check(heap) || !remote_queue_check(&heap->remote_queue)) return false;
+        parked -= heap_is_parked(heap);
+        heaps++;
+    }
+    return parked == 0 && watch_check(heaps);
+}

@@ -1,4 +1,5 @@
 #include "allocator/heap/remote_queue.h"
+#include "base/panic.h"
 
 bool remote_queue_announce(struct remote_queue* queue, struct block* first) {
     uintptr_t before = atomic_get(&queue->head);
@@ -107,4 +108,20 @@ static bool contains(uintptr_t first, const struct page* page) {
 
 bool remote_queue_contains(const struct remote_queue* queue, const struct page* page) {
     return contains(atomic_get(&queue->pending), page) || contains(atomic_get(&queue->head), page);
+}
+
+bool remote_queue_check(const struct remote_queue* queue) {
+    if (!KEEL_CHECKS) return true;
+    uint32_t count = 0;
+    const struct page* before = NULL;
+    const struct page* page = (const struct page*)atomic_get(&queue->kept_first);
+    for (; page != NULL; page = page_remote(page)->kept_next) {
+        const struct page_remote* remote = page_remote(page);
+        if (remote->kept_count == 0 || remote->kept_prev != before) return false;
+        if (page_use(page)->used < remote->kept_count) return false; // they count as used
+        before = page;
+        count++;
+    }
+    bool ends = before == NULL || queue->kept_last == before;
+    return ends && count == atomic_get(&queue->kept_count) && atomic_get(&queue->taken) == 0;
 }

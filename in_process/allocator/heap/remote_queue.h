@@ -118,6 +118,9 @@ struct block_list remote_queue_take_kept(struct remote_queue* queue, struct page
 struct block* remote_list_last(uintptr_t list);
 bool remote_queue_contains(const struct remote_queue* queue, const struct page* page);
 
+// Verifies the kept pages; only when no other thread is active.
+bool remote_queue_check(const struct remote_queue* queue);
+
 // True: at least one page is announced. Any thread; the answer may be outdated at once.
 KEEL_INLINE bool remote_queue_has_announced(const struct remote_queue* queue) {
     return atomic_get(&queue->pending) != 0 || atomic_get(&queue->head) != 0;

@@ -2,6 +2,7 @@
 #include "allocator/heap/pool.h"
 #include "allocator/heap/relief.h"
 #include "allocator/slices/reserve.h"
+#include "base/panic.h"
 #include "os/lock.h"
 
 static struct {
@@ -68,4 +69,19 @@ void watch_forget(void) {
     (void)atomic_add(&watch.forks, 1);
     atomic_set(&watch.added, 0);
     atomic_set(&watch.round, 0);
+}
+
+// The heaps of a list, which are marked as members; SIZE_MAX: one is not, or is there twice.
+static size_t length(const struct heap* heap, size_t most) {
+    size_t count = 0;
+    for (; heap != NULL && count <= most; heap = heap->next_watched, count++)
+        if (atomic_get(&heap->watched) != mark()) return SIZE_MAX;
+    return count <= most ? count : SIZE_MAX;
+}
+
+bool watch_check(size_t heaps) {
+    if (!KEEL_CHECKS) return true;
+    size_t added = length((const struct heap*)atomic_get(&watch.added), heaps);
+    size_t round = length((const struct heap*)atomic_get(&watch.round), heaps);
+    return added != SIZE_MAX && round != SIZE_MAX && added + round <= heaps;
 }

@@ -38,6 +38,9 @@ bool watch_is_empty(void);
 
 // Fork: the lock is held across it, as for the pool (pool.h). The child, which still holds the
 // lock, begins with an empty list: a thread that it does not have may have held a heap of the list.
+// Verifies the list, of at most `heaps`; only when no other thread is active.
+bool watch_check(size_t heaps);
+
 void watch_before_fork(void);
 void watch_after_fork(void);
 void watch_forget(void);

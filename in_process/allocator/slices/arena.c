@@ -271,3 +271,25 @@ void arena_after_fork(void) {
     for (unsigned i = 0; i < ARENAS_MAX; i++) os_lock_release(&arenas[i].lock);
     os_lock_release(&table_lock);
 }
+
+static bool one_check(const struct arena* arena) {
+    size_t free = 0;
+    size_t slices = atomic_get(&arena->slices);
+    if (atomic_get(&arena->start) == 0) return true;
+    for (size_t i = 0; i < words_of(slices); i++) {
+        if ((arena->zero[i] & ~arena->free[i]) != 0) return false;
+        if (i < arena->first_free / 64 && arena->free[i] != 0) return false;
+        free += bit_count(arena->free[i]);
+    }
+    return slices > 0 && atomic_get(&arena->live) == slices - free &&
+           arena_find((const char*)atomic_get(&arena->start)) == arena;
+}
+
+bool arena_check(void) {
+    if (!KEEL_CHECKS) return true;
+    for (unsigned i = 0; i < ARENAS_MAX; i++) {
+        if (!one_check(&arenas[i])) return false;
+        if (i >= atomic_get(&arenas_in_use) && atomic_get(&arenas[i].start) != 0) return false;
+    }
+    return true;
+}

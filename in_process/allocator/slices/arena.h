@@ -104,6 +104,9 @@ size_t arena_live_slices(void);
 // The number of NUMA nodes to distinguish: the option, or else the machine's.
 unsigned arena_numa_nodes(void);
 
+// Verifies the invariants of all arenas; only when no other thread is active.
+bool arena_check(void);
+
 void arena_before_fork(void);
 void arena_after_fork(void);
 

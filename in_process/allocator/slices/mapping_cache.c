@@ -85,9 +85,10 @@ static bool place_put(struct mapping mapping, uint64_t put_ms) {
 }
 
 // The system refuses to unmap a part of one of its mappings if the process has as many as it may
-// have. The range stays here then, without its memory.
+// have. The range stays here then, without its memory, unless it is too small.
 static void unmap_or_put(struct mapping mapping) {
-    if (!os_unmap(mapping.start, mapping.bytes)) (void)place_put(mapping, os_clock_ms());
+    if (os_unmap(mapping.start, mapping.bytes) || mapping.bytes <= SLICE_BYTES) return;
+    (void)place_put(mapping, os_clock_ms());
 }
 
 static void put_or_unmap(struct mapping mapping, uint64_t put_ms) {
@@ -311,6 +312,7 @@ void mapping_cache_forget(void) {
 }
 
 bool mapping_cache_check(void) {
+    if (!KEEL_CHECKS) return true;
     int64_t total = 0;
     for (unsigned i = 0; i < MAPPING_PLACES; i++) {
         const char* start = start_at(i);

@@ -1,10 +1,12 @@
 // Mappings and slices whose memory is just being returned, and mappings that the system does not
 // change: the memory is always somebody's. A filter of system calls stops the thread inside a call,
 // or refuses it.
+#include "allocator/guarded/guarded.h"
 #include "allocator/slices/jumbo.h"
 #include "allocator/slices/mapping_cache.h"
 #include "allocator/slices/reserve.h"
 #include "allocator/slices/run.h"
+#include "base/bits.h"
 #include "base/options.h"
 #include "check.h"
 #include "keel/keel.h"
@@ -173,6 +175,27 @@ static void test_populated_slices(void) {
     CHECK(reserve_populate(8) > 0 && stops > 0 && run_check());
 }
 
+// A freed guarded block waits for the keeper, which a child does not have.
+static void test_guarded_block(void) {
+    struct page* guarded = guarded_allocate(8 * MIB, 16, false, false);
+    CHECK(guarded != NULL);
+    char* page = (char*)round_up((uintptr_t)guarded->start, 4096);
+    memset(guarded->start, 1, 8 * MIB);
+    reserve_set_keeper(true);
+    guarded_free(guarded);
+    CHECK(is_resident(page)); // it waits
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        kl_collect(true);
+        _exit(is_resident(page));
+    }
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    kl_collect(true); // also where there is one
+    CHECK(!is_resident(page));
+}
+
 // --- Refused calls -------------------------------------------------------------------------------
 
 // The system may unmap the target of a move before it refuses the move. So no move has one: here
@@ -254,6 +277,7 @@ int main(void) {
     in_child(test_tail_of_mapping);
     in_child(test_discarded_slices);
     in_child(test_populated_slices);
+    in_child(test_guarded_block);
     in_child(test_no_move_over_a_mapping);
     in_child(test_what_stays_has_no_memory);
     in_child(test_moved_blocks_leave_nothing);
