@@ -67,7 +67,7 @@ QUICK = [
     ("unit", unit(["modules", "packed", "scale", "slow_paths", "growth", "threads", "forked",
                    "keeper", "near_limit", "fresh", "held"])),
     ("work bounds", counted(["modules", "threads"])),
-    ("interleavings", explored(["lock", "remote_queue", "windows", "mappings"])),
+    ("interleavings", explored(["lock", "remote_queue", "windows", "mappings", "arenas"])),
     ("contract", contract(["misuse", "aligned", "sizes", "contents", "large"])),
     ("api", api(["statistics", "arenas", "blocks", "heaps"])),
     ("api", (["api-address_space"], [("", "{build}/tests/api-address_space")])),
@@ -78,6 +78,8 @@ QUICK = [
     ("api", (["api-one_thread", "api-giveback"],
              [("", "{build}/tests/api-one_thread"), ("", "{build}/tests/api-giveback")])),
     GUARDED,
+    ("torture", (["torture-checked"],
+                 [("", "{build}/tests/torture-checked --seconds 45 --seed 1")])),
 ]
 THOROUGH = [  # minutes each
     ("work bounds", (["bounded"], [("", "{build}/tests/bounded")])),

@@ -38,7 +38,7 @@ static struct plan {
     unsigned threads, operations, delay_ms, guard_rate;
     enum limit limit;
     unsigned mappings_left;
-    bool keeper, large_blocks, forks, realtime, zeroes;
+    bool keeper, large_blocks, forks, realtime, zeroes, turns_arenas;
     struct refusals refusals;
 } plan;
 
@@ -67,12 +67,13 @@ static size_t bytes_at_start;
 static void print_plan(void) {
     dprintf(STDERR_FILENO,
             "torture: round %llu: %u threads, %u operations, limit: %s (%u), keeper %s, delay %u "
-            "ms, guard rate %u, zeroes %d, large %d, forks %d, realtime %d, refused 1 in %u, "
+            "ms, guard rate %u, zeroes %d, large %d, forks %d, realtime %d, arenas in turn %d, "
+            "refused 1 in %u, "
             "occupies %d, system: %s\n",
             (unsigned long long)plan.seed, plan.threads, plan.operations, limit_names[plan.limit],
             plan.mappings_left, plan.keeper ? "on" : "off", plan.delay_ms, plan.guard_rate,
-            plan.zeroes, plan.large_blocks, plan.forks, plan.realtime, plan.refusals.one_in,
-            plan.refusals.occupies, age_names[plan.refusals.age]);
+            plan.zeroes, plan.large_blocks, plan.forks, plan.realtime, plan.turns_arenas,
+            plan.refusals.one_in, plan.refusals.occupies, age_names[plan.refusals.age]);
 }
 
 static __attribute__((noreturn)) void fail(const struct worker* w, const struct block* block,
@@ -204,7 +205,8 @@ static void resize(struct worker* w, struct block* block) {
     w->doing = "realloc";
     verify(w, block);
     refuse_enter();
-    unsigned char* start = kl_realloc(block->start, size);
+    unsigned char* start = block->heap != NULL ? kl_heap_realloc(block->heap, block->start, size)
+                                               : kl_realloc(block->start, size);
     refuse_leave();
     if (start == NULL) {
         if (!may_fail(w, block)) fail(w, block, "no memory");
@@ -236,14 +238,16 @@ static void turn_heap(struct worker* w) {
     refuse_enter();
     if (w->heap != NULL && destroys) kl_heap_destroy(w->heap);
     if (w->heap != NULL && !destroys) kl_heap_delete(w->heap);
-    if (w->arena != NULL) (void)kl_arena_release(w->arena);
+    bool released = w->arena == NULL || kl_arena_release(w->arena);
     w->heap = NULL;
     w->arena = NULL;
-    if (random_below(&w->random, 3) == 0)
-        w->arena =
-            kl_reserve_os_memory((2 + random_below(&w->random, 4)) * 2 * MIB, kl_memory_exclusive);
+    size_t most = plan.turns_arenas ? 32 : 5;
+    if (plan.turns_arenas || random_below(&w->random, 3) == 0)
+        w->arena = kl_reserve_os_memory((1 + random_below(&w->random, most)) * 2 * MIB,
+                                        kl_memory_exclusive);
     w->heap = w->arena != NULL ? kl_heap_new_in_arena(w->arena) : kl_heap_new();
     refuse_leave();
+    if (!released) fail(w, NULL, "an arena is in use");
 }
 
 // --- Between the threads -------------------------------------------------------------------------
@@ -278,6 +282,15 @@ static size_t anonymous_bytes(void) {
     return (size_t)kib * KIB;
 }
 
+// All blocks are free. The debug flavour keeps records of them, and locked memory stays.
+static void verify_memory(const struct worker* w, const char* what, size_t slack) {
+    size_t now = anonymous_bytes();
+    size_t expected = bytes_at_start + foreign_resident_bytes() + slack;
+    if (KEEL_DEBUG || plan.limit == LIMIT_LOCKED || now <= expected) return;
+    dprintf(STDERR_FILENO, "torture: %zu KiB, at most %zu\n", now / KIB, expected / KIB);
+    fail(w, NULL, what);
+}
+
 // The child has what the parent had, and nothing stays when it has freed all.
 static void be_child(struct worker* w) {
     w->doing = "child";
@@ -292,12 +305,7 @@ static void be_child(struct worker* w) {
     w->heap = NULL;
     w->arena = NULL;
     kl_collect(true);
-    size_t now = anonymous_bytes();
-    size_t expected = bytes_at_start + foreign_resident_bytes() + CHILD_SLACK;
-    if (!KEEL_DEBUG && plan.limit != LIMIT_LOCKED && now > expected) {
-        dprintf(STDERR_FILENO, "torture: %zu KiB, at most %zu\n", now / KIB, expected / KIB);
-        fail(w, NULL, "a child keeps memory");
-    }
+    verify_memory(w, "a child keeps memory", CHILD_SLACK);
     plan.refusals.one_in = refusals.one_in = 0;
     for (unsigned i = 0; i < BLOCKS; i++) allocate(w, &w->blocks[i]);
     for (unsigned i = 0; i < BLOCKS; i++) verify(w, &w->blocks[i]);
@@ -339,7 +347,7 @@ static void step(struct worker* w) {
     uint64_t kind = random_below(&w->random, 1000);
     struct block* block = &w->blocks[random_below(&w->random, BLOCKS)];
     size_t before = block->start == NULL ? 0 : block->size;
-    if (kind < 5)
+    if (kind < 5 || (plan.turns_arenas && w->number == 0 && kind < 500))
         turn_heap(w);
     else if (kind < 8 && plan.forks)
         fork_one(w);
@@ -419,6 +427,7 @@ static struct plan plan_of(uint64_t seed) {
     p.forks = p.threads == 1 && random_below(&random, 2) == 0;
     p.realtime = random_below(&random, 4) == 0;
     p.zeroes = random_below(&random, 2) == 0;
+    p.turns_arenas = p.threads > 1 && p.limit == LIMIT_NONE && random_below(&random, 2) == 0;
     p.refusals.one_in = refused[random_below(&random, 5)];
     p.refusals.occupies = random_below(&random, 2) == 0;
     p.refusals.age = (enum system_age)random_below(&random, 4);
@@ -459,7 +468,9 @@ static int run_round(void) {
         verify(&workers[0], &exchange[i]);
         kl_free(exchange[i].start);
     }
+    workers[0].doing = "end";
     kl_collect(true);
+    verify_memory(&workers[0], "memory stays", (plan.threads + 1) * CHILD_SLACK);
     if (!foreign_holds()) fail(&workers[0], NULL, "foreign memory has changed");
     if (!plan.keeper && !allocator_check()) fail(&workers[0], NULL, "an invariant does not hold");
     return 0;

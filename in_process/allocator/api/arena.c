@@ -139,8 +139,8 @@ __attribute__((constructor)) static void reserve_at_start(void) {
 void kl_arena_info(kl_arena_t* handle, struct kl_arena_state* info) {
     const struct arena* arena = (const struct arena*)handle;
     *info = (struct kl_arena_state){
-        .start = (void*)atomic_get(&arena->start),
-        .bytes = atomic_get(&arena->slices) * SLICE_BYTES,
+        .start = (void*)arena_range(arena).start,
+        .bytes = arena_range(arena).slices * SLICE_BYTES,
         .used_bytes = atomic_get(&arena->live) * SLICE_BYTES,
         .bound_heaps = atomic_get(&arena->heaps),
         .numa_node = arena->node,

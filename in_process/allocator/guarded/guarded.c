@@ -277,9 +277,10 @@ static struct guarded* mapping_around(const char* address) {
         if (atomic_get_acquire(&block->state) < GUARDED_LIVE &&
             atomic_get(&block->state) != GUARDED_CLOSED)
             continue;
-        const char* from = block->area - os_page_bytes();
-        if (address >= from && address < block->area + block->area_bytes + os_page_bytes())
-            return block;
+        const char* area = block->area;
+        const char* end = area + block->area_bytes + os_page_bytes();
+        if (address < area - os_page_bytes() || address >= end) continue;
+        if (block->area == area) return block; // else it has become another one meanwhile
     }
     return NULL;
 }
@@ -317,8 +318,17 @@ unsigned guarded_close_freed(void) {
     return steps;
 }
 
+// A block that the caller holds, so that the start of no other one becomes the same.
+static struct guarded* live_block(const char* start) {
+    if ((size_t)(start - pool.slots) < GUARDED_SLOTS * SLICE_BYTES) return slot_around(start);
+    for (unsigned i = GUARDED_SLOTS; i < BLOCKS; i++)
+        if (block_at(i)->start == start && atomic_get(&block_at(i)->state) >= GUARDED_LIVE)
+            return block_at(i);
+    return NULL;
+}
+
 void guarded_free(struct page* page) {
-    struct guarded* block = guarded_around(page->start);
+    struct guarded* block = live_block(page->start);
     KEEL_REQUIRE(block != NULL, page->start);
     const char* byte = guarded_overwritten(block);
     if (byte != NULL)

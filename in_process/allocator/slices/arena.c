@@ -54,8 +54,8 @@ static bool bits_are_all(const uint64_t* bits, size_t from, size_t count) {
 
 // The first slice of a free run of that length, whose address is aligned; NOWHERE if there is none.
 static size_t search(struct arena* arena, size_t slices, size_t alignment, size_t budget) {
-    size_t end = atomic_get(&arena->slices);
-    size_t origin = atomic_get(&arena->start) / SLICE_BYTES;
+    size_t end = arena_range(arena).slices;
+    size_t origin = arena_range(arena).start / SLICE_BYTES;
     size_t at = bit_next(arena->free, arena->first_free, end, true, &budget);
     if (at == NOWHERE) return NOWHERE;
     arena->first_free = at;
@@ -72,14 +72,14 @@ static size_t search(struct arena* arena, size_t slices, size_t alignment, size_
 }
 
 static struct run take(struct arena* arena, size_t slices, size_t alignment, size_t budget) {
-    if (atomic_get(&arena->start) == 0) return run_none;
+    if (!arena_exists(arena)) return run_none;
     size_t first = search(arena, slices, alignment, budget);
     if (first == NOWHERE) return run_none;
     bool zero = bits_are_all(arena->zero, first, slices);
     bits_set(arena->free, first, slices, false);
     bits_set(arena->zero, first, slices, false);
     atomic_bump(&arena->live, slices);
-    char* start = (char*)atomic_get(&arena->start) + first * SLICE_BYTES;
+    char* start = (char*)arena_range(arena).start + first * SLICE_BYTES;
     return (struct run){start, zero, arena->populated};
 }
 
@@ -116,7 +116,7 @@ struct run arena_take_any(size_t slices, size_t alignment_slices) {
     unsigned count = atomic_get(&arenas_in_use);
     for (unsigned pass = 0; pass < (node == ARENA_ANY_NODE ? 1u : 2u); pass++) {
         for (unsigned i = 0; i < count; i++) {
-            if (atomic_get_acquire(&arenas[i].start) == 0) continue;
+            if (!arena_exists(&arenas[i])) continue;
             if (is_near(&arenas[i], node) != (pass == 0)) continue;
             struct run run = take_if_idle(&arenas[i], slices, alignment_slices);
             if (run.start != NULL) return run;
@@ -127,7 +127,7 @@ struct run arena_take_any(size_t slices, size_t alignment_slices) {
 
 void arena_release(struct arena* arena, char* start, size_t slices) {
     os_lock_acquire(&arena->lock);
-    size_t first = (size_t)(start - (char*)atomic_get(&arena->start)) / SLICE_BYTES;
+    size_t first = (size_t)(start - (char*)arena_range(arena).start) / SLICE_BYTES;
     size_t budget = SIZE_MAX;
     KEEL_REQUIRE(bit_next(arena->free, first, first + slices, true, &budget) == first + slices,
                  start);
@@ -142,9 +142,8 @@ void arena_release(struct arena* arena, char* start, size_t slices) {
 struct arena* arena_find(const void* address) {
     unsigned count = atomic_get(&arenas_in_use);
     for (unsigned i = 0; i < count; i++) {
-        uintptr_t start = atomic_get_acquire(&arenas[i].start);
-        size_t bytes = atomic_get(&arenas[i].slices) * SLICE_BYTES;
-        if (start != 0 && (uintptr_t)address - start < bytes) return &arenas[i];
+        struct arena_range range = arena_range(&arenas[i]);
+        if ((uintptr_t)address - range.start < range.slices * SLICE_BYTES) return &arenas[i];
     }
     return NULL;
 }
@@ -194,8 +193,7 @@ static void arena_begin(struct arena* arena, const struct arena_memory* memory, 
     arena->exclusive = memory->exclusive;
     arena->populated = memory->populated;
     atomic_set(&arena->live, 0);
-    atomic_set(&arena->slices, slices);
-    atomic_set_release(&arena->start, start);
+    atomic_set_release(&arena->range, (uint64_t)(start / SLICE_BYTES) << 32 | slices);
     os_lock_release(&arena->lock);
 }
 
@@ -204,7 +202,7 @@ static enum arena_result place_take(const struct arena_memory* memory, uintptr_t
                                     size_t slices, uint64_t* bits, struct arena** arena) {
     if (is_ours(start, slices)) return ARENA_NOT_USABLE;
     unsigned place = 0;
-    while (place < ARENAS_MAX && atomic_get(&arenas[place].start) != 0) place++;
+    while (place < ARENAS_MAX && arena_exists(&arenas[place])) place++;
     if (place == ARENAS_MAX) return ARENA_NO_ENTRY;
     arena_begin(&arenas[place], memory, start, slices, bits);
     if (place >= atomic_get(&arenas_in_use)) atomic_set_release(&arenas_in_use, place + 1);
@@ -235,22 +233,22 @@ bool arena_remove(struct arena* arena) {
     os_lock_acquire(&table_lock);
     os_lock_acquire(&arena->lock);
     uint64_t* bits = arena->free;
-    size_t slices = atomic_get(&arena->slices);
+    size_t slices = arena_range(arena).slices;
     void* mapping = arena->mapping;
-    bool idle = atomic_get(&arena->start) != 0 && atomic_get(&arena->live) == 0 &&
-                atomic_get(&arena->heaps) == 0;
-    if (idle) atomic_set_release(&arena->start, 0);
+    size_t mapping_bytes = arena->mapping_bytes;
+    bool idle = slices != 0 && atomic_get(&arena->live) == 0 && atomic_get(&arena->heaps) == 0;
+    if (idle) atomic_set_release(&arena->range, 0); // from here on others may use the entry
     os_lock_release(&arena->lock);
     os_lock_release(&table_lock);
     if (!idle) return false;
     os_unmap(bits, bits_bytes(slices));
-    if (mapping != NULL) os_unmap(mapping, arena->mapping_bytes);
+    if (mapping != NULL) os_unmap(mapping, mapping_bytes);
     return true;
 }
 
 bool arena_bind(struct arena* arena) {
     os_lock_acquire(&arena->lock);
-    bool exists = atomic_get(&arena->start) != 0;
+    bool exists = arena_exists(arena);
     if (exists) atomic_set(&arena->heaps, atomic_get(&arena->heaps) + 1);
     os_lock_release(&arena->lock);
     return exists;
@@ -274,22 +272,23 @@ void arena_after_fork(void) {
 
 static bool one_check(const struct arena* arena) {
     size_t free = 0;
-    size_t slices = atomic_get(&arena->slices);
-    if (atomic_get(&arena->start) == 0) return true;
+    struct arena_range range = arena_range(arena);
+    size_t slices = range.slices;
+    if (slices == 0) return !arena_exists(arena);
     for (size_t i = 0; i < words_of(slices); i++) {
         if ((arena->zero[i] & ~arena->free[i]) != 0) return false;
         if (i < arena->first_free / 64 && arena->free[i] != 0) return false;
         free += bit_count(arena->free[i]);
     }
-    return slices > 0 && atomic_get(&arena->live) == slices - free &&
-           arena_find((const char*)atomic_get(&arena->start)) == arena;
+    return atomic_get(&arena->live) == slices - free &&
+           arena_find((const char*)range.start) == arena;
 }
 
 bool arena_check(void) {
     if (!KEEL_CHECKS) return true;
     for (unsigned i = 0; i < ARENAS_MAX; i++) {
         if (!one_check(&arenas[i])) return false;
-        if (i >= atomic_get(&arenas_in_use) && atomic_get(&arenas[i].start) != 0) return false;
+        if (i >= atomic_get(&arenas_in_use) && arena_exists(&arenas[i])) return false;
     }
     return true;
 }

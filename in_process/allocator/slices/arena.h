@@ -27,8 +27,9 @@
 
 struct arena {
     struct os_lock lock; // the bits, first_free, heaps
-    atomic_word start;   // 0: no arena. A multiple of 64 KiB
-    atomic_word slices;
+    // Where it is: number of its first slice << 32 | slices; 0: no arena. One word, because any
+    // thread may look for an address in it while it is removed and another one takes its place.
+    atomic_bits range;
     atomic_bits live;  // slices taken
     uint64_t* free;    // bit i: slice i is free
     uint64_t* zero;    // bit i: all of slice i is zero
@@ -40,6 +41,18 @@ struct arena {
     bool exclusive;
     bool populated; // using it takes no page fault
 };
+
+struct arena_range {
+    uintptr_t start; // 0: none
+    size_t slices;
+};
+KEEL_INLINE struct arena_range arena_range(const struct arena* arena) {
+    uint64_t range = atomic_get_acquire(&arena->range);
+    return (struct arena_range){(uintptr_t)(range >> 32) * SLICE_BYTES, (uint32_t)range};
+}
+KEEL_INLINE bool arena_exists(const struct arena* arena) {
+    return atomic_get_acquire(&arena->range) != 0;
+}
 
 struct arena_memory {
     void* start;
