@@ -2,12 +2,12 @@
 // stays one. Elsewhere mprotect makes them inaccessible, which divides it.
 #include "base/atomic.h"
 #include "base/counters.h"
+#include "os/call.h"
 #include "os/memory.h"
 #include "os/thread.h"
 #include <errno.h>
-#include <stdint.h>
-#include <sys/mman.h>
-#include <sys/random.h>
+#include <string.h>
+#include <time.h>
 
 // Older headers lack the names.
 enum { GUARD_INSTALL = 102, GUARD_REMOVE = 103 };
@@ -23,7 +23,7 @@ static void count_call(void) {
 
 static bool advise(void* start, size_t bytes, int advice) {
     count_call();
-    return madvise(start, bytes, advice) == 0;
+    return os_call(SYS_madvise, start, bytes, advice) == 0;
 }
 
 // Some emulators accept each advice and do nothing. So a page is guarded and the system asked to
@@ -32,10 +32,8 @@ static bool guards_work(void) {
     size_t bytes = os_page_bytes();
     char* probe = os_map(bytes, bytes);
     if (probe == NULL) return false;
-    int cancelling = os_cancel_disable(); // the C library's getrandom is a cancellation point
-    bool work = advise(probe, bytes, GUARD_INSTALL) && getrandom(probe, 1, GRND_NONBLOCK) == -1 &&
-                errno == EFAULT;
-    os_cancel_restore(cancelling);
+    bool work = advise(probe, bytes, GUARD_INSTALL) &&
+                os_call(SYS_clock_gettime, CLOCK_MONOTONIC_COARSE, probe) == -EFAULT;
     os_unmap(probe, bytes);
     return work;
 }
@@ -43,32 +41,30 @@ static bool guards_work(void) {
 bool os_guards_are_light(void) {
     uint32_t known = atomic_get(&guard_kind);
     if (known == GUARDS_UNKNOWN) { // every thread finds the same
-        int saved = errno;
         known = guards_work() ? GUARDS_LIGHT : GUARDS_PROTECT;
-        errno = saved;
         atomic_set(&guard_kind, known);
     }
     return known == GUARDS_LIGHT;
 }
 
+bool os_mark_guard(void* start, size_t bytes) {
+    return os_guards_are_light() && advise(start, bytes, GUARD_INSTALL);
+}
+
 bool os_guard(void* start, size_t bytes) {
-    int saved = errno;
-    bool light = os_guards_are_light() && advise(start, bytes, GUARD_INSTALL);
+    bool light = os_mark_guard(start, bytes);
     if (!light) {
         if (os_guards_are_light()) atomic_set(&is_mixed, 1);
-        (void)os_discard(start, bytes);
+        if (!os_discard(start, bytes)) memset(start, 0, bytes);
         os_forbid_access(start, bytes);
     }
-    errno = saved;
     return light;
 }
 
 bool os_unguard(void* start, size_t bytes) {
-    int saved = errno;
     bool light = os_guards_are_light();
     bool open = !light || advise(start, bytes, GUARD_REMOVE);
     if (!light || atomic_get(&is_mixed) != 0) open &= os_allow_writing(start, bytes);
-    errno = saved;
     return open;
 }
 

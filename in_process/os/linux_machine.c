@@ -1,31 +1,14 @@
+#include "base/bits.h"
+#include "os/call.h"
+#include "os/file.h"
 #include "os/machine.h"
-#include "os/thread.h"
-#include <errno.h>
-#include <fcntl.h>
-#include <sched.h>
-#include <stdbool.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/sysinfo.h>
-#include <unistd.h>
 
 #define PATH_BYTES 1024
-
-// The file's first bytes, terminated. False: there is no such file.
-static bool file_read(const char* path, char* buffer, size_t size) {
-    ssize_t length = 0;
-    int cancelling = os_cancel_disable();
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file >= 0) {
-        length = read(file, buffer, size - 1);
-        (void)close(file);
-    }
-    os_cancel_restore(cancelling);
-    buffer[length > 0 ? length : 0] = '\0';
-    return length > 0;
-}
+#define PROCESSORS_MAX 8192u
 
 // A number where `*text` stands, which is moved behind it and one separator. 0: none, as for "max"
 // and "-1".
@@ -54,7 +37,7 @@ static uint64_t number_in(const char* directory, const char* name) {
     char path[PATH_BYTES];
     char content[64];
     const char* text = content;
-    if (!path_join(path, directory, name) || !file_read(path, content, sizeof content)) return 0;
+    if (!path_join(path, directory, name) || !os_file_read(path, content, sizeof content)) return 0;
     return number_take(&text);
 }
 
@@ -75,7 +58,7 @@ static void limits_read(void* context, const char* directory, unsigned version) 
     at_most(&machine->memory_limit_bytes, limit_of(number_in(directory, "memory.limit_in_bytes")));
     uint64_t quota = number_in(directory, "cpu.cfs_quota_us");
     uint64_t period = number_in(directory, "cpu.cfs_period_us");
-    if (path_join(path, directory, "cpu.max") && file_read(path, content, sizeof content)) {
+    if (path_join(path, directory, "cpu.max") && os_file_read(path, content, sizeof content)) {
         const char* text = content;
         quota = number_take(&text);
         period = number_take(&text);
@@ -112,7 +95,7 @@ static bool is_among(const char* list, const char* word) {
 // the groups that may limit memory.
 static void control_groups(group_visitor* visit, void* context, bool memory) {
     char content[4096];
-    if (!file_read("/proc/self/cgroup", content, sizeof content)) return;
+    if (!os_file_read("/proc/self/cgroup", content, sizeof content)) return;
     for (char* line = content; line != NULL && *line != '\0';) {
         char* end = strchr(line, '\n');
         if (end != NULL) *end = '\0';
@@ -133,22 +116,27 @@ static void control_groups(group_visitor* visit, void* context, bool memory) {
 
 uint64_t os_address_space_limit(void) {
     struct rlimit limit;
-    bool limited = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+    bool limited =
+        os_call(SYS_prlimit64, 0, RLIMIT_AS, NULL, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
     return limited ? limit.rlim_cur : UINT64_MAX;
 }
 
+static uint32_t processors(void) {
+    uint64_t set[PROCESSORS_MAX / 64] = {0};
+    uint32_t count = 0;
+    intptr_t bytes = os_call(SYS_sched_getaffinity, 0, sizeof set, set);
+    for (intptr_t i = 0; i < bytes / (intptr_t)sizeof *set; i++) count += bit_count(set[i]);
+    return count > 0 ? count : 1;
+}
+
 void os_machine(struct os_machine* machine) {
-    int saved = errno;
-    cpu_set_t set;
     struct sysinfo info;
     uint64_t address_space = os_address_space_limit();
-    *machine = (struct os_machine){.processors = 1};
-    if (sched_getaffinity(0, sizeof set, &set) == 0)
-        machine->processors = (uint32_t)CPU_COUNT(&set);
-    if (sysinfo(&info) == 0) machine->memory_bytes = (uint64_t)info.totalram * info.mem_unit;
+    *machine = (struct os_machine){.processors = processors()};
+    if (os_call(SYS_sysinfo, &info) == 0)
+        machine->memory_bytes = (uint64_t)info.totalram * info.mem_unit;
     if (address_space != UINT64_MAX) at_most(&machine->memory_limit_bytes, address_space);
     control_groups(limits_read, machine, false);
-    errno = saved;
 }
 
 // The number behind `name` in a file with a name and a number on each line. 0: it is not there.
@@ -156,7 +144,7 @@ static uint64_t line_in(const char* directory, const char* file, const char* nam
     char path[PATH_BYTES];
     char content[4096];
     size_t length = strlen(name);
-    if (!path_join(path, directory, file) || !file_read(path, content, sizeof content)) return 0;
+    if (!path_join(path, directory, file) || !os_file_read(path, content, sizeof content)) return 0;
     for (const char* line = content; line != NULL; line = strchr(line, '\n')) {
         if (*line == '\n') line++;
         if (strncmp(line, name, length) != 0 || line[length] != ' ') continue;
@@ -191,18 +179,15 @@ static void headroom_read(void* context, const char* directory, unsigned version
 }
 
 uint64_t os_memory_headroom(void) {
-    int saved = errno;
     uint64_t least = UINT64_MAX;
     control_groups(headroom_read, &least, true);
-    errno = saved;
     return least;
 }
 
 bool os_machine_has_huge_pages(void) {
+    static const char name[] = "/sys/kernel/mm/transparent_hugepage/enabled";
     char content[128];
-    int saved = errno;
-    bool known = file_read("/sys/kernel/mm/transparent_hugepage/enabled", content, sizeof content);
-    bool denied = syscall(SYS_prctl, PR_GET_THP_DISABLE, 0, 0, 0, 0) == 1; // to this process
-    errno = saved;
+    bool known = os_file_read(name, content, sizeof content);
+    bool denied = os_call(SYS_prctl, PR_GET_THP_DISABLE) == 1; // to this process
     return known && !denied && strstr(content, "[never]") == NULL;
 }

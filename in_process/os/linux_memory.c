@@ -1,14 +1,13 @@
 #include "base/atomic.h"
 #include "base/bits.h"
 #include "base/counters.h"
+#include "os/call.h"
 #include "os/memory.h"
 #include "os/thread.h"
 #include <errno.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 size_t os_page_bytes(void) {
     static atomic_word cached; // every thread writes the same value
@@ -29,11 +28,10 @@ static void count_call(enum event event) {
 
 // At `hint` if nothing is mapped there, else anywhere.
 static void* map_near(void* hint, size_t bytes, int protection) {
-    int saved = errno;
-    void* start = mmap(hint, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    intptr_t start = os_call(SYS_mmap, hint, bytes, protection, flags, -1);
     count_call(EVENT_MAP);
-    errno = saved;
-    return start == MAP_FAILED ? NULL : start;
+    return os_call_failed(start) ? NULL : (void*)start;
 }
 
 static void* map_anywhere(size_t bytes, int protection) {
@@ -65,12 +63,12 @@ void* os_map_closed(size_t bytes, size_t alignment) {
 }
 
 void os_close(void* start, size_t bytes) {
-    int saved = errno;
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
-    void* place = mmap(start, bytes, PROT_NONE, flags, -1, 0);
+    intptr_t place = os_call(SYS_mmap, start, bytes, PROT_NONE, flags, -1);
     count_call(EVENT_MAP);
-    errno = saved;
-    if (place == MAP_FAILED) os_forbid_access(start, bytes);
+    if (!os_call_failed(place)) return;
+    memset(start, 0, bytes);
+    os_forbid_access(start, bytes);
 }
 
 // MAP_FIXED_NOREPLACE would save the munmap, but sanitizers move a mapping with that flag to
@@ -88,10 +86,8 @@ void* os_map_readable(size_t bytes) {
 }
 
 static bool protect(void* start, size_t bytes, int protection) {
-    int saved = errno;
-    int result = mprotect(start, bytes, protection);
+    intptr_t result = os_call(SYS_mprotect, start, bytes, protection);
     count_call(EVENT_MAP);
-    errno = saved;
     return result == 0;
 }
 
@@ -108,38 +104,31 @@ void os_forbid_access(void* start, size_t bytes) {
 }
 
 bool os_unmap(void* start, size_t bytes) {
-    int saved = errno;
-    bool done = munmap(start, bytes) == 0;
+    bool done = os_call(SYS_munmap, start, bytes) == 0;
     count_call(EVENT_UNMAP);
-    errno = saved;
     if (!done) (void)os_discard(start, bytes);
     return done;
 }
 
-bool os_remap(void* start, size_t old_bytes, size_t new_bytes) {
-    int saved = errno;
-    void* result = mremap(start, old_bytes, new_bytes, 0);
+static intptr_t remap(void* start, size_t old_bytes, size_t new_bytes, int flags, void* target) {
+    intptr_t result = os_call(SYS_mremap, start, old_bytes, new_bytes, flags, target);
     count_call(EVENT_REMAP);
-    errno = saved;
-    return result != MAP_FAILED;
+    return result;
+}
+
+bool os_remap(void* start, size_t old_bytes, size_t new_bytes) {
+    return !os_call_failed(remap(start, old_bytes, new_bytes, 0, NULL));
 }
 
 void* os_remap_anywhere(void* start, size_t old_bytes, size_t new_bytes) {
-    int saved = errno;
-    void* result = mremap(start, old_bytes, new_bytes, MREMAP_MAYMOVE);
-    count_call(EVENT_REMAP);
-    errno = saved;
-    return result == MAP_FAILED ? NULL : result;
+    intptr_t result = remap(start, old_bytes, new_bytes, MREMAP_MAYMOVE, NULL);
+    return os_call_failed(result) ? NULL : (void*)result;
 }
 
 void* os_remap_content(void* start, size_t bytes, void* place) {
     enum { DONT_UNMAP = 4 }; // MREMAP_DONTUNMAP, which older headers do not have
-    int saved = errno;
-    // A system call: some C libraries pass the place on with MREMAP_FIXED only.
-    long result = syscall(SYS_mremap, start, bytes, bytes, MREMAP_MAYMOVE | DONT_UNMAP, place);
-    count_call(EVENT_REMAP);
-    errno = saved;
-    return result == -1 ? NULL : (void*)result;
+    intptr_t result = remap(start, bytes, bytes, MREMAP_MAYMOVE | DONT_UNMAP, place);
+    return os_call_failed(result) ? NULL : (void*)result;
 }
 
 void* os_find_place(size_t bytes) {
@@ -149,17 +138,19 @@ void* os_find_place(size_t bytes) {
     return start;
 }
 
-bool os_discard(void* start, size_t bytes) {
-    enum { DONTNEED_LOCKED = 24 }; // MADV_DONTNEED_LOCKED, Linux 5.18
-    int saved = errno;
-    int result = madvise(start, bytes, MADV_DONTNEED);
+static intptr_t discard(char* start, size_t bytes) {
     count_call(EVENT_PURGE);
-    if (result != 0 && errno == EINVAL) { // the program has locked a part of it in memory
-        result = madvise(start, bytes, DONTNEED_LOCKED);
-        count_call(EVENT_PURGE);
+    return os_call(SYS_madvise, start, bytes, MADV_DONTNEED);
+}
+
+// The system refuses if the program has locked a page of the range.
+bool os_discard(void* start, size_t bytes) {
+    size_t unit = os_page_bytes();
+    intptr_t result = discard(start, bytes);
+    for (char* at = start; result == -EINVAL && at < (char*)start + bytes; at += unit) {
+        if (discard(at, unit) != 0) memset(at, 0, unit);
     }
-    errno = saved;
-    return result == 0;
+    return result == 0 || result == -EINVAL;
 }
 
 #define ZERO_PAGES 256u // looked at in one system call
@@ -180,25 +171,21 @@ static void zero_resident(char* start, const unsigned char* resident, size_t pag
 void os_zero(void* start, size_t bytes) {
     unsigned char resident[ZERO_PAGES];
     size_t unit = os_page_bytes();
-    int saved = errno;
     for (char* at = start; bytes > 0;) {
         size_t here = bytes < ZERO_PAGES * unit ? bytes : ZERO_PAGES * unit;
-        if (mincore(at, here, resident) == 0)
+        if (os_resident(at, here, resident))
             zero_resident(at, resident, here / unit);
         else
             memset(at, 0, here);
         at += here;
         bytes -= here;
     }
-    errno = saved;
 }
 
 bool os_populate(void* start, size_t bytes) {
-    int saved = errno;
-    int result = madvise(start, bytes,
-                         23 /* MADV_POPULATE_WRITE, Linux 5.14; older headers lack the name */);
+    enum { POPULATE_WRITE = 23 }; // MADV_POPULATE_WRITE, Linux 5.14; older headers lack the name
+    intptr_t result = os_call(SYS_madvise, start, bytes, POPULATE_WRITE);
     count_call(EVENT_POPULATE);
-    errno = saved;
     return result == 0;
 }
 
@@ -228,21 +215,14 @@ bool os_touch_huge(void* start, size_t bytes) {
 }
 
 bool os_resident(void* start, size_t bytes, unsigned char* resident) {
-    int saved = errno;
-    int result = mincore(start, bytes, resident);
-    errno = saved;
-    return result == 0;
+    return os_call(SYS_mincore, start, bytes, resident) == 0;
 }
 
 // A kernel without huge pages refuses both calls, which does no harm.
 void os_forbid_huge_pages(void* start, size_t bytes) {
-    int saved = errno;
-    (void)madvise(start, bytes, MADV_NOHUGEPAGE);
-    errno = saved;
+    (void)os_call(SYS_madvise, start, bytes, MADV_NOHUGEPAGE);
 }
 
 void os_prefer_huge_pages(void* start, size_t bytes) {
-    int saved = errno;
-    (void)madvise(start, bytes, MADV_HUGEPAGE);
-    errno = saved;
+    (void)os_call(SYS_madvise, start, bytes, MADV_HUGEPAGE);
 }

@@ -1,37 +1,23 @@
+#include "os/call.h"
+#include "os/file.h"
 #include "os/memory.h"
+#include "os/process.h"
 #include "os/stack.h"
-#include "os/thread.h"
 #include <elf.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 // --- The mappings --------------------------------------------------------------------------------
 
-static size_t read_all(int file, char* buffer, size_t bytes) {
-    size_t length = 0;
-    while (length < bytes) {
-        ssize_t count = read(file, buffer + length, bytes - length);
-        if (count < 0 && errno == EINTR) continue;
-        if (count <= 0) break;
-        length += (size_t)count;
-    }
-    return length;
-}
-
 static bool read_maps(struct os_maps* maps) {
-    int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    int file = os_file_open("/proc/self/maps");
     if (file < 0) return false;
-    maps->length = read_all(file, maps->text, maps->mapped_bytes);
-    (void)close(file);
+    maps->length = os_file_read_open(file, maps->text, maps->mapped_bytes);
+    os_file_close(file);
     return maps->length > 0;
 }
 
 bool os_maps_read(struct os_maps* maps) {
-    int saved = errno;
-    int cancelling = os_cancel_disable();
     bool done = false;
     maps->length = 0;
     for (size_t bytes = (size_t)256 << 10; !done && bytes <= (size_t)64 << 20; bytes *= 4) {
@@ -42,8 +28,6 @@ bool os_maps_read(struct os_maps* maps) {
         if (!done) os_unmap(maps->text, bytes);
     }
     if (!done) maps->length = 0;
-    os_cancel_restore(cancelling);
-    errno = saved;
     return done;
 }
 
@@ -120,9 +104,7 @@ bool os_maps_find(const struct os_maps* maps, uintptr_t address, struct os_modul
 }
 
 size_t os_read_memory(uintptr_t address, void* buffer, size_t bytes) {
-    int saved = errno;
     struct iovec to = {buffer, bytes}, from = {(void*)address, bytes};
-    ssize_t count = process_vm_readv(getpid(), &to, 1, &from, 1, 0);
-    errno = saved;
+    intptr_t count = os_call(SYS_process_vm_readv, os_process_id(), &to, 1, &from, 1);
     return count < 0 ? 0 : (size_t)count;
 }

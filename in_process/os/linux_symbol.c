@@ -1,13 +1,11 @@
+#include "os/call.h"
+#include "os/file.h"
 #include "os/symbol.h"
-#include "os/thread.h"
 #include <elf.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <link.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 // A file in memory. Its contents may be wrong, so each part is verified before it is read.
 struct file {
@@ -17,18 +15,17 @@ struct file {
 
 static bool file_map(const struct os_module* module, struct file* file) {
     char path[4096];
-    struct stat status;
     if (module->path_length >= sizeof path) return false;
     memcpy(path, module->path, module->path_length);
     path[module->path_length] = '\0';
-    int number = open(path, O_RDONLY | O_CLOEXEC);
+    int number = os_file_open(path);
     if (number < 0) return false;
-    void* start = MAP_FAILED;
-    file->bytes = fstat(number, &status) == 0 ? (size_t)status.st_size : 0;
-    if (file->bytes > 0) start = mmap(NULL, file->bytes, PROT_READ, MAP_PRIVATE, number, 0);
-    (void)close(number);
-    file->start = start;
-    return start != MAP_FAILED;
+    intptr_t bytes = os_call(SYS_lseek, number, 0, SEEK_END);
+    intptr_t start = -1;
+    if (bytes > 0) start = os_call(SYS_mmap, NULL, bytes, PROT_READ, MAP_PRIVATE, number);
+    os_file_close(number);
+    *file = (struct file){(const char*)start, (size_t)bytes};
+    return !os_call_failed(start);
 }
 
 // NULL: the file has no such part.
@@ -84,14 +81,10 @@ static bool is_in_file(const struct file* file, uintptr_t offset, struct os_name
 
 bool os_function_is(const struct os_module* module, struct os_name name) {
     struct file file;
-    int saved = errno;
-    int cancelling = os_cancel_disable();
     bool found = false;
     if (file_map(module, &file)) {
         found = is_in_file(&file, module->offset, name);
-        (void)munmap((void*)(uintptr_t)file.start, file.bytes);
+        (void)os_call(SYS_munmap, file.start, file.bytes);
     }
-    os_cancel_restore(cancelling);
-    errno = saved;
     return found;
 }

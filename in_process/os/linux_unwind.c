@@ -5,13 +5,11 @@
 // libgcc. That one reads what a return address points at if there are no tables for it. Coroutines
 // have invalid addresses at the end of their stacks; so no such address is left to it.
 #include "base/atomic.h"
-#include "os/memory.h"
+#include "os/call.h"
 #include "os/stack.h"
 #include "os/unwind_rules.h"
 #include <dlfcn.h>
-#include <errno.h>
 #include <link.h>
-#include <sys/mman.h>
 #include <unwind.h>
 
 #if defined(__x86_64__)
@@ -117,17 +115,15 @@ static _Unwind_Reason_Code add_frame(struct _Unwind_Context* context, void* argu
 
 static bool populates(uintptr_t address) {
     enum { POPULATE_READ = 22 }; // Linux 5.14; older headers lack the name
-    return madvise((void*)(address & ~(PAGE - 1)), PAGE, POPULATE_READ) == 0;
+    return os_call(SYS_madvise, address & ~(PAGE - 1), PAGE, POPULATE_READ) == 0;
 }
 
 // True if the byte can be read, or if the system does not state it. `known` can be read.
 static bool is_readable(uintptr_t address, uintptr_t known) {
-    int saved = errno;
     char byte;
     bool readable = populates(address);
     if (!readable && !populates(known))
         readable = os_read_memory(address, &byte, 1) == 1 || os_read_memory(known, &byte, 1) != 1;
-    errno = saved;
     return readable;
 }
 

@@ -1,11 +1,9 @@
 // After U. Drepper, "Futexes Are Tricky" (2011), mutex 2: state 2 makes the holder wake one
 // sleeper.
 #include "os/lock.h"
-#include <errno.h>
+#include "os/call.h"
 #include <linux/futex.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #define LOCK_TIMEOUT_MS 100
 #define WAIT_MS 10
@@ -15,18 +13,13 @@ KEEL_TLS bool os_lock_takes_over;
 
 void os_lock_wait(struct os_lock* lock) {
     static const struct timespec limit = {.tv_nsec = WAIT_MS * 1000000L};
-    int saved = errno;
     bool limited = os_lock_takes_over;
     for (unsigned waits = 0; atomic_swap(&lock->state, 2) != 0; waits++) {
         if (limited && waits == LOCK_TIMEOUT_MS / WAIT_MS) break; // the thread is the holder now
-        (void)syscall(SYS_futex, &lock->state, FUTEX_WAIT_PRIVATE, 2, limited ? &limit : NULL, NULL,
-                      0);
+        (void)os_call(SYS_futex, &lock->state, FUTEX_WAIT_PRIVATE, 2, limited ? &limit : NULL);
     }
-    errno = saved;
 }
 
 void os_lock_wake(struct os_lock* lock) {
-    int saved = errno;
-    (void)syscall(SYS_futex, &lock->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-    errno = saved;
+    (void)os_call(SYS_futex, &lock->state, FUTEX_WAKE_PRIVATE, 1);
 }

@@ -40,7 +40,10 @@ void os_forbid_writing(void* start, size_t bytes);
 // their mapping stays one, and other threads can map and unmap memory meanwhile; elsewhere they are
 // protected. The first of these functions finds out at its first call, with at most 4 system calls.
 bool os_guards_are_light(void);
-// Makes the range inaccessible and returns its memory. False: its mapping is divided now.
+// Marks the range, which may have been inaccessible before. False: the system refuses.
+bool os_mark_guard(void* start, size_t bytes);
+// Makes the range, which can be written, inaccessible and returns its memory, or zeroes it. False:
+// its mapping is divided now.
 bool os_guard(void* start, size_t bytes);
 // Makes it accessible again, all zero. False: the system refuses.
 bool os_unguard(void* start, size_t bytes);
@@ -62,7 +65,8 @@ KEEL_INLINE void os_unmap_metadata(void* start, size_t bytes) {
 
 // Address space that cannot be accessed until os_allow_writing. NULL: the system refuses.
 void* os_map_closed(size_t bytes, size_t alignment);
-// Returns the memory of the range, which is in such a mapping, and makes it inaccessible again.
+// Returns the memory of the range, which is in such a mapping, and makes it inaccessible again. If
+// the system refuses the first, the range is zeroed.
 void os_close(void* start, size_t bytes);
 
 // Makes the range inaccessible.
@@ -82,8 +86,8 @@ void* os_remap_content(void* start, size_t bytes, void* place);
 // The address at which the system would map this many bytes now. Maps nothing. NULL: no room.
 void* os_find_place(size_t bytes);
 
-// Returns the memory of the pages at once; they read as zero afterwards. False: the system refuses
-// (locked pages), and the content is unchanged.
+// Returns the memory of the pages at once; they read as zero afterwards. Pages that the program has
+// locked keep their memory and are zeroed. False: the system refuses, and the content is unchanged.
 bool os_discard(void* start, size_t bytes);
 
 // Makes the range zero. Pages that have no memory get none.

@@ -1,12 +1,10 @@
+#include "os/signals.h"
 #include "os/thread.h"
 #include <errno.h>
 #include <link.h>
 #include <linux/futex.h>
 #include <pthread.h>
-#include <signal.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #define STACK_BYTES ((size_t)128 * 1024) // besides thread-local storage
 
@@ -16,7 +14,7 @@ static pthread_key_t exit_key;
 static bool exit_key_made;
 
 uint32_t os_thread_id(void) {
-    return (uint32_t)gettid();
+    return (uint32_t)os_call(SYS_gettid);
 }
 
 bool os_thread_exit_register(void (*on_exit)(void* value)) {
@@ -57,50 +55,42 @@ void os_thread_prepare(void) {
     tls_bytes = bytes;
 }
 
+// All but the one by which a sandbox may answer system calls, and the three that C libraries use
+// among their threads.
+static os_signals signals_of_others(void) {
+    enum { FIRST_INTERNAL = 32, INTERNAL = 3 };
+    return ~(os_signal(SIGSYS) |
+             ((os_signal(FIRST_INTERNAL) << INTERNAL) - os_signal(FIRST_INTERNAL)));
+}
+
 bool os_thread_start(void (*run)(void)) {
     int saved = errno;
-    sigset_t all, before;
+    os_signals before;
     pthread_attr_t attributes;
     pthread_t thread;
     void* argument = *(void**)&run;
     bool started = false;
-    (void)sigfillset(&all);
-    (void)sigdelset(&all, SIGSYS); // a sandbox that answers system calls by a signal stays able to
-    if (pthread_sigmask(SIG_BLOCK, &all, &before) == 0) {
+    if (os_signals_block(signals_of_others(), &before)) {
         if (pthread_attr_init(&attributes) == 0) {
             (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
             (void)pthread_attr_setstacksize(&attributes, STACK_BYTES + tls_bytes);
             started = pthread_create(&thread, &attributes, thread_main, argument) == 0;
             (void)pthread_attr_destroy(&attributes);
         }
-        (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+        os_signals_restore(before);
     }
     errno = saved;
     return started;
 }
 
-int os_cancel_disable(void) {
-    int state = PTHREAD_CANCEL_ENABLE;
-    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-    return state;
-}
-
-void os_cancel_restore(int state) {
-    (void)pthread_setcancelstate(state, NULL);
-}
-
 void os_wait(atomic_state* word, uint32_t expected, uint32_t microseconds) {
     struct timespec limit = {(time_t)(microseconds / 1000000),
                              (long)(microseconds % 1000000) * 1000};
-    int saved = errno;
-    (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, &limit, NULL, 0);
-    errno = saved;
+    (void)os_call(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, &limit);
 }
 
 void os_wake(atomic_state* word) {
-    int saved = errno;
-    (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-    errno = saved;
+    (void)os_call(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1);
 }
 
 void os_fork_register(void (*before)(void), void (*in_parent)(void), void (*in_child)(void)) {

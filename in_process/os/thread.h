@@ -25,12 +25,6 @@ bool os_thread_start(void (*run)(void));
 // True on a thread that os_thread_start made.
 extern KEEL_TLS bool os_thread_is_own;
 
-// No call of the allocator is a cancellation point (pthread_cancel): its callers may hold locks.
-// Therefore, before it calls a function of the C library that is a cancellation point, it calls
-// os_cancel_disable, and afterwards os_cancel_restore with the returned value.
-int os_cancel_disable(void);
-void os_cancel_restore(int state);
-
 // Sleeps until os_wake(word), at most `microseconds`; not at all if *word is no longer `expected`.
 void os_wait(atomic_state* word, uint32_t expected, uint32_t microseconds);
 void os_wake(atomic_state* word);

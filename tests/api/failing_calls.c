@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 enum kind { NONE, MMAP, MUNMAP, MREMAP, REMAP_CONTENT, MADVISE, MPROTECT, THREAD, FUTEX };
-enum { BLOCKS = 64, STEPS = 1200, NO_MORE = 42, FAILURES_MAX = 2000 };
+enum { DONT_UNMAP = 4, BLOCKS = 64, STEPS = 1200, NO_MORE = 42, FAILURES_MAX = 2000 };
 
 static enum kind failing;        // the kind of which one call fails
 static unsigned fail_at;         // which one
@@ -50,7 +50,6 @@ long syscall(long number, ...) {
     for (int i = 0; i < 6; i++) word[i] = va_arg(list, long);
     va_end(list);
     if (number == SYS_futex && fails(FUTEX, EINTR)) return -1;
-    if (number == SYS_mremap && fails(REMAP_CONTENT, ENOMEM)) return -1;
     if (system_call == NULL) find();
     return system_call(number, word[0], word[1], word[2], word[3], word[4], word[5]);
 }
@@ -67,9 +66,9 @@ int munmap(void* start, size_t bytes) {
 void* mremap(void* start, size_t old_bytes, size_t bytes, int flags, ...) {
     va_list list;
     va_start(list, flags);
-    void* target = (flags & MREMAP_FIXED) != 0 ? va_arg(list, void*) : NULL;
+    void* target = va_arg(list, void*); // always passed
     va_end(list);
-    if (fails(MREMAP, ENOMEM)) return MAP_FAILED;
+    if (fails((flags & DONT_UNMAP) != 0 ? REMAP_CONTENT : MREMAP, ENOMEM)) return MAP_FAILED;
     if (system_call == NULL) find();
     return (void*)system_call(SYS_mremap, start, old_bytes, bytes, flags, target);
 }

@@ -1,14 +1,9 @@
 #include "count.h"
 
-#include <errno.h>
 #include <linux/futex.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
-#include <sys/types.h>
 
 enum { LOCKS = 64, NESTED = 8 };
 
@@ -94,56 +89,18 @@ const struct os_lock* count_last_lock(void) {
 
 // --- System calls: the linker directs the allocator's calls here (--wrap) ------------------------
 
-#define WRAPPED(result, name, parameters, arguments)                                               \
-    result __real_##name parameters;                                                               \
-    result __wrap_##name parameters;                                                               \
-    result __wrap_##name parameters {                                                              \
-        counted.calls++;                                                                           \
-        return __real_##name arguments;                                                            \
-    }
-WRAPPED(void*, mmap, (void* at, size_t bytes, int protection, int flags, int file, off_t offset),
-        (at, bytes, protection, flags, file, offset))
-WRAPPED(int, munmap, (void* at, size_t bytes), (at, bytes))
-WRAPPED(int, madvise, (void* at, size_t bytes, int advice), (at, bytes, advice))
-WRAPPED(int, mprotect, (void* at, size_t bytes, int protection), (at, bytes, protection))
-WRAPPED(int, mincore, (void* at, size_t bytes, unsigned char* pages), (at, bytes, pages))
-WRAPPED(int, getrlimit, (int resource, struct rlimit* limit), (resource, limit))
-WRAPPED(ssize_t, read, (int file, void* buffer, size_t bytes), (file, buffer, bytes))
-WRAPPED(ssize_t, write, (int file, const void* buffer, size_t bytes), (file, buffer, bytes))
-WRAPPED(int, close, (int file), (file))
-
-void* __real_mremap(void* at, size_t old_bytes, size_t bytes, int flags, ...);
-void* __wrap_mremap(void* at, size_t old_bytes, size_t bytes, int flags, ...);
-void* __wrap_mremap(void* at, size_t old_bytes, size_t bytes, int flags, ...) {
-    va_list more;
-    va_start(more, flags);
-    void* target = (flags & MREMAP_FIXED) != 0 ? va_arg(more, void*) : NULL;
-    va_end(more);
-    counted.calls++;
-    return __real_mremap(at, old_bytes, bytes, flags, target);
-}
-
-int __real_open(const char* path, int flags, ...);
-int __wrap_open(const char* path, int flags, ...);
-int __wrap_open(const char* path, int flags, ...) {
-    counted.calls++;
-    return __real_open(path, flags);
-}
-
-long __real_syscall(long number, ...);
-long __wrap_syscall(long number, ...);
-long __wrap_syscall(long number, ...) {
-    long a[6];
-    va_list more;
-    va_start(more, number);
-    for (unsigned i = 0; i < 6; i++) a[i] = va_arg(more, long);
-    va_end(more);
+intptr_t __real_kl_system_call(intptr_t number, uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d,
+                               uintptr_t e, uintptr_t f);
+intptr_t __wrap_kl_system_call(intptr_t number, uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d,
+                               uintptr_t e, uintptr_t f);
+intptr_t __wrap_kl_system_call(intptr_t number, uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d,
+                               uintptr_t e, uintptr_t f) {
     // A wait for a lock has no time limit; the keeper's sleep has one.
-    if (number == SYS_futex && (a[1] & FUTEX_CMD_MASK) == FUTEX_WAIT && a[3] == 0) {
+    if (number == SYS_futex && (b & FUTEX_CMD_MASK) == FUTEX_WAIT && d == 0) {
         counted.waits++;
         if (count_on_wait != NULL) count_on_wait();
     } else {
         counted.calls++;
     }
-    return __real_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+    return __real_kl_system_call(number, a, b, c, d, e, f);
 }

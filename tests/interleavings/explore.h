@@ -80,9 +80,9 @@ void explore_local(void* variable, size_t bytes);
 // In prepare: from now on the system has no more memory.
 void explore_refuse_memory(void);
 
-// In a thread of the scenario: SYS_futex with FUTEX_WAIT_PRIVATE or FUTEX_WAKE_PRIVATE. Sleeps have
-// no timeout here: a thread that only a timeout would wake counts as asleep for ever.
-long explore_syscall(long number, ...);
+// A thread of the scenario may call os_call with SYS_futex and FUTEX_WAIT_PRIVATE or
+// FUTEX_WAKE_PRIVATE. Sleeps have no timeout here: a thread that only a timeout would wake counts as
+// asleep for ever.
 
 // Ends the calling thread of the scenario.
 __attribute__((noreturn)) void explore_end_thread(void);

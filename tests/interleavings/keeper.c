@@ -13,11 +13,11 @@
 #include "allocator/slices/reserve.h"
 #include "allocator/slices/run.h"
 #include "explore.h"
+#include "os/call.h"
 #include "os/machine.h"
 #include "os/process.h"
 #include "os/thread.h"
 #include <linux/futex.h>
-#include <sys/syscall.h>
 
 enum { RESERVE = 4, RESERVE_WIDE = 16, DRAW = 2, TICKS_MAX = 12, SHORT_US = 32000 };
 
@@ -209,12 +209,12 @@ void os_wait(atomic_state* word, uint32_t expected, uint32_t microseconds) {
     if (++ticks == TICKS_MAX) explore_end_thread();
     if (microseconds <= SHORT_US) return;
     keeper_sleeps = true;
-    (void)explore_syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected);
+    (void)os_call(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected);
     keeper_sleeps = false;
 }
 void os_wake(atomic_state* word) {
     (void)atomic_add(&wakes, 1);
-    (void)explore_syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1);
+    (void)os_call(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1);
 }
 
 // --- the threads ---

@@ -2,13 +2,13 @@
 // is undone with the run, and a panic that fails the run.
 #include "base/panic.h"
 #include "engine.h"
+#include "os/call.h"
 #include "os/huge.h"
 #include "os/machine.h"
 #include "os/memory.h"
 #include "os/process.h"
 #include "os/thread.h"
 #include <linux/futex.h>
-#include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -231,18 +231,16 @@ static void futex_wake(const void* word) {
     thread_wake(sleepers[which]);
 }
 
-// The `syscall` of the code under test.
-long explore_syscall(long number, ...) {
-    va_list arguments;
-    va_start(arguments, number);
-    const void* word = va_arg(arguments, const void*);
-    int operation = va_arg(arguments, int);
-    uint32_t value = va_arg(arguments, uint32_t);
-    va_end(arguments);
-    if (number != SYS_futex) explore_fail("system call %ld", number);
+intptr_t kl_system_call(intptr_t number, uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d,
+                        uintptr_t e, uintptr_t f) {
+    (void)d;
+    (void)e;
+    (void)f;
+    const void* word = (const void*)a;
+    if (number != SYS_futex) explore_fail("system call %ld", (long)number);
     if (phase != RUNNING) return 0;
-    if (operation == FUTEX_WAIT_PRIVATE) futex_wait(word, value);
-    if (operation == FUTEX_WAKE_PRIVATE) futex_wake(word);
+    if (b == FUTEX_WAIT_PRIVATE) futex_wait(word, (uint32_t)c);
+    if (b == FUTEX_WAKE_PRIVATE) futex_wake(word);
     return 0;
 }
 

@@ -92,7 +92,7 @@ static void describe_slots(struct guarded* blocks, char* slots) {
 // Then to open a slot and to close it changes no mapping. The guards come first: in a program that
 // locks its memory, the system would provide all of it with memory.
 static bool slots_guard(char* slots, size_t bytes, bool* light) {
-    *light = os_guards_are_light() && os_guard(slots, bytes);
+    *light = os_mark_guard(slots, bytes);
     return !*light || os_allow_writing(slots, bytes);
 }
 

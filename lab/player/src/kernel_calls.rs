@@ -11,13 +11,17 @@
 //! any malloc ──▶ C library's mmap: jmp ──▶ mmap here: record · syscall · errno ──▶ back to malloc
 //! ```
 //!
-//! Not detected: a `syscall` instruction inside the allocator itself ([`crate::inline_syscalls`]
+//! Keel makes its system calls itself, in one exported function (`kl_system_call`); [`watch_keel`]
+//! redirects that one in the same way.
+//!
+//! Not detected: a `syscall` instruction elsewhere inside the allocator ([`crate::inline_syscalls`]
 //! searches for these), and the slow paths of `pthread_mutex_lock` and of condition variables
 //! (context switches reveal a thread that sleeps there). If the jumps cannot be written (another
 //! machine or C library, a system that forbids it), [`install`] returns false and system calls are
 //! reported as unknown.
 
 use std::cell::Cell;
+use std::ffi::c_void;
 
 /// Kinds of system calls; kind `k` is bit `1 << k` of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,9 +71,19 @@ pub fn install() -> bool {
     patch::install()
 }
 
+/// Records the system calls of Keel, too: `function` is the one in which it makes all of them. To be
+/// called before a thread uses Keel. Has no effect before [`install`]. Returns whether they are
+/// recorded from now on.
+pub fn watch_keel(function: *mut c_void) -> bool {
+    patch::watch_keel(function)
+}
+
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")))]
 mod patch {
     pub fn install() -> bool {
+        false
+    }
+    pub fn watch_keel(_: *mut std::ffi::c_void) -> bool {
         false
     }
 }
@@ -162,16 +176,45 @@ mod patch {
         e: usize,
         f: usize,
     ) -> isize {
-        record(match number {
+        record(kind_of(number));
+        // SAFETY: passed on.
+        returned(unsafe { raw(number, a, b, c, d, e, f) })
+    }
+
+    fn kind_of(number: c_long) -> Call {
+        match number {
             libc::SYS_futex => Call::Futex,
             libc::SYS_madvise => Call::Advise,
             libc::SYS_mmap => Call::Map,
+            libc::SYS_mprotect => Call::Protect,
+            libc::SYS_mremap => Call::Remap,
             libc::SYS_munmap => Call::Unmap,
             libc::SYS_sched_yield => Call::Yield,
             _ => Call::Other,
-        });
+        }
+    }
+
+    /// Keel's function for system calls. Returns the kernel's result and sets no errno.
+    unsafe extern "C" fn keel_call(
+        number: c_long,
+        a: usize,
+        b: usize,
+        c: usize,
+        d: usize,
+        e: usize,
+        f: usize,
+    ) -> isize {
+        record(kind_of(number));
         // SAFETY: passed on.
-        returned(unsafe { raw(number, a, b, c, d, e, f) })
+        unsafe { raw(number, a, b, c, d, e, f) }
+    }
+
+    pub fn watch_keel(function: *mut c_void) -> bool {
+        if CURRENT_BREAK.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        // SAFETY: Keel's function, with room for the jump, and one here of the same kind.
+        room(function).is_some_and(|place| unsafe { redirect(place, keel_call as *const c_void) })
     }
 
     unsafe extern "C" fn brk(end: usize) -> c_int {

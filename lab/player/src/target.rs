@@ -314,6 +314,9 @@ fn open(file: &Path) -> Result<*mut c_void, String> {
         return Err(format!("it cannot be loaded: {reason}"));
     }
     KEEL.store(library, std::sync::atomic::Ordering::Relaxed);
+    if let Some(function) = symbol(library, c"kl_system_call") {
+        crate::kernel_calls::watch_keel(function);
+    }
     Ok(library)
 }
 

@@ -1,0 +1,70 @@
+#include "os/call.h"
+#include <errno.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#include <sys/mman.h>
+
+// A sanitizer keeps a shadow of mapped memory. It observes the C library's functions.
+static intptr_t with_error(intptr_t result) {
+    return result == -1 ? -errno : result;
+}
+KEEL_EXPORT intptr_t kl_system_call(intptr_t number, uintptr_t a, uintptr_t b, uintptr_t c,
+                                    uintptr_t d, uintptr_t e, uintptr_t f) {
+    int saved = errno;
+    intptr_t result = number == SYS_mmap
+                          ? (intptr_t)mmap((void*)a, b, (int)c, (int)d, (int)e, (off_t)f)
+                      : number == SYS_munmap ? munmap((void*)a, b)
+                                             : syscall(number, a, b, c, d, e, f);
+    result = with_error(result);
+    errno = saved;
+    return result;
+}
+
+#elif defined(__x86_64__)
+
+KEEL_EXPORT KEEL_NOINLINE intptr_t kl_system_call(intptr_t number, uintptr_t a, uintptr_t b,
+                                                  uintptr_t c, uintptr_t d, uintptr_t e,
+                                                  uintptr_t f) {
+    register uintptr_t fourth __asm__("r10") = d;
+    register uintptr_t fifth __asm__("r8") = e;
+    register uintptr_t sixth __asm__("r9") = f;
+    intptr_t result;
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "0"(number), "D"(a), "S"(b), "d"(c), "r"(fourth), "r"(fifth), "r"(sixth)
+                     : "rcx", "r11", "memory");
+    return result;
+}
+
+#elif defined(__aarch64__)
+
+KEEL_EXPORT KEEL_NOINLINE intptr_t kl_system_call(intptr_t number, uintptr_t a, uintptr_t b,
+                                                  uintptr_t c, uintptr_t d, uintptr_t e,
+                                                  uintptr_t f) {
+    register intptr_t which __asm__("x8") = number;
+    register uintptr_t result __asm__("x0") = a;
+    register uintptr_t second __asm__("x1") = b;
+    register uintptr_t third __asm__("x2") = c;
+    register uintptr_t fourth __asm__("x3") = d;
+    register uintptr_t fifth __asm__("x4") = e;
+    register uintptr_t sixth __asm__("x5") = f;
+    __asm__ volatile("svc #0"
+                     : "+r"(result)
+                     : "r"(which), "r"(second), "r"(third), "r"(fourth), "r"(fifth), "r"(sixth)
+                     : "memory");
+    return (intptr_t)result;
+}
+
+#else
+
+KEEL_EXPORT intptr_t kl_system_call(intptr_t number, uintptr_t a, uintptr_t b, uintptr_t c,
+                                    uintptr_t d, uintptr_t e, uintptr_t f) {
+    int saved = errno;
+    intptr_t result = syscall(number, a, b, c, d, e, f);
+    if (result == -1) result = -errno;
+    errno = saved;
+    return result;
+}
+
+#endif
