@@ -276,3 +276,21 @@ fn a_full_spool_ends_the_recording_and_not_the_program() {
     let first = |event: &keel_journal::Event| event.op == Op::Malloc && event.size == 1001;
     assert!(reader.events().any(|event| first(&event.unwrap())));
 }
+
+/// Without the option, Python keeps small objects in pools that the recorder cannot observe.
+#[test]
+fn objects_of_python_are_recorded_on_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let code = "keep = [str(n) * 3 for n in range(20000)]";
+    let recorded = |name: &str, options: &[&str]| {
+        let journal = folder.path().join(name);
+        let path = journal.to_str().unwrap();
+        let arguments = [&["record", "-o", path], options, &["--", "python3", "-c", code]].concat();
+        let output = keel(&arguments).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        operations(&journal)
+    };
+    let pools = recorded("pools.journal.parquet", &[]);
+    let objects = recorded("objects.journal.parquet", &["--python-objects"]);
+    assert!(objects > pools + 20_000, "{objects} operations with objects, {pools} without");
+}

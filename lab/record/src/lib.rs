@@ -64,6 +64,8 @@ pub struct Options {
     pub search_path: Option<OsString>,
     /// The environment's `LD_PRELOAD`, which is kept, after the recorder.
     pub preload: Option<OsString>,
+    /// Added to the program's environment.
+    pub environment: Vec<(&'static str, OsString)>,
     /// Record the calls that the program reports (`keel/recorder.h`) instead of its malloc.
     pub embedded: bool,
     /// Return addresses to record of each operation, innermost first; 0: only the calling module.

@@ -69,8 +69,10 @@ fn environment(
     session: &Session,
 ) -> std::io::Result<Vec<(&'static str, OsString)>> {
     let folder = (ring::SESSION_VARIABLE, session.folder().into());
+    let mut environment = options.environment.clone();
+    environment.push(folder);
     if options.embedded {
-        return Ok(vec![folder]);
+        return Ok(environment);
     }
     let mut library = options.recorder_library.canonicalize()?;
     // LD_PRELOAD is split at spaces and colons, and has no quoting.
@@ -84,5 +86,6 @@ fn environment(
         preload.push(":");
         preload.push(others);
     }
-    Ok(vec![("LD_PRELOAD", preload), folder])
+    environment.push(("LD_PRELOAD", preload));
+    Ok(environment)
 }

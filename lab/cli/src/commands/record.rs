@@ -57,6 +57,10 @@ pub struct Arguments {
     /// End the recording after this many seconds. The program continues
     #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
     length: Option<Duration>,
+    /// Record the objects of a Python program, too. Python then uses malloc instead of its own pools
+    /// (PYTHONMALLOC=malloc), and is slower
+    #[arg(long)]
+    python_objects: bool,
     /// End the recording when a journal has this many operations
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_events: Option<u64>,
@@ -106,6 +110,7 @@ fn options(arguments: Arguments) -> Result<Options> {
         spool_folder: arguments.spool.unwrap_or_else(default_spool),
         search_path: std::env::var_os("PATH"),
         preload: std::env::var_os("LD_PRELOAD"),
+        environment: environment(arguments.python_objects),
         embedded: arguments.embedded,
         stacks: arguments.stacks,
         skip_modules: arguments.skip_module,
@@ -114,6 +119,11 @@ fn options(arguments: Arguments) -> Result<Options> {
         max_operations: arguments.max_events,
         max_bytes: arguments.max_size,
     })
+}
+
+/// What makes interpreters allocate their objects with malloc.
+fn environment(python_objects: bool) -> Vec<(&'static str, OsString)> {
+    if python_objects { vec![("PYTHONMALLOC", "malloc".into())] } else { Vec::new() }
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

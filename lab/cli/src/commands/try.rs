@@ -29,6 +29,9 @@ pub struct Arguments {
     /// name with a number]
     #[arg(short, long, value_name = "FOLDER")]
     output: Option<PathBuf>,
+    /// Record the objects of a Python program, too; see `keel record --python-objects`
+    #[arg(long)]
+    python_objects: bool,
     /// Do not open the page in a browser
     #[arg(long)]
     no_open: bool,
@@ -71,7 +74,11 @@ pub fn run(arguments: &Arguments, subcommand: Subcommand<'_>) -> Result<ExitCode
 /// A program that fails does not end the command: its journal up to the failure is replayed.
 fn record(arguments: &Arguments, subcommand: Subcommand<'_>, journal: &Path) -> Result<()> {
     let mut record = words(&["keel", "record", "-o"]);
-    record.extend([journal.into(), "--".into()]);
+    record.push(journal.into());
+    if arguments.python_objects {
+        record.push("--python-objects".into());
+    }
+    record.push("--".into());
     record.extend(arguments.command.iter().cloned());
     let recorded = subcommand(record)?;
     if !journal.is_file() {
