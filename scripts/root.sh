@@ -21,6 +21,12 @@ mirror() { # the address from which apt of this machine gets the main component 
         awk '$2 == "Debian" && $3 == "main" && $4 !~ /-/ && !found++ { print $1 }'
 }
 
+settings() { # whether apt of this machine accepts lists that have expired, and its proxies
+    apt-config dump |
+        grep -E '^Acquire::(Check-(Valid-Until|Date)|https?::[Pp]roxy[^ ]*) "[^"]+";$' |
+        sed 's/^/--aptopt=/'
+}
+
 root() { # root SUITE PACKAGE...: the folder of the root
     local suite=$1
     shift
@@ -28,7 +34,7 @@ root() { # root SUITE PACKAGE...: the folder of the root
 }
 
 make_root() { # make_root SUITE PACKAGE...
-    local folder partial address packages
+    local folder partial address packages settings
     folder=$(root "$@")
     exec 9>"$folder.lock"
     flock 9 # several tests may need it at the same time
@@ -38,8 +44,9 @@ make_root() { # make_root SUITE PACKAGE...
         partial=$folder.partial
         rm -rf "$partial"
         packages=$(IFS=,; echo "${*:2}")
-        mmdebstrap --quiet --mode=root --variant=apt --include="ca-certificates${packages:+,$packages}" \
-            "$1" "$partial" "$address" >&2
+        mapfile -t settings < <(settings)
+        mmdebstrap --quiet --mode=root --variant=apt "${settings[@]}" \
+            --include="ca-certificates${packages:+,$packages}" "$1" "$partial" "$address" >&2
         mv "$partial" "$folder"
     fi
     exec 9>&-
