@@ -4,6 +4,7 @@ SHELL := bash
 PREFIX ?= /usr/local
 BUILD := build
 FUZZ_SECONDS ?= 30
+FLAVOURS := $(addprefix $(BUILD)/lib/libkeel,.so -secure.so -debug.so)
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -82,6 +83,18 @@ test-programs: ## run real programs with and without Keel and compare their outp
 	@scripts/build.sh
 	@cmake --build build/cmake --target stress overseer >build/cmake.log 2>&1 || { cat build/cmake.log; exit 1; }
 	@tests/programs/run.sh build/lib/libkeel.so build/cmake/tests --large $(ONLY)
+
+test-systems: ## run suites and programs on other systems of Debian (root; 4 GB, 2 hours); ONLY="trixie group"
+	@scripts/setup.sh build systems
+	@scripts/build.sh
+	@tests/systems/run.py build/lib build/systems $(ONLY)
+
+test-neighbours: ## run programs beside other preloaded libraries and in sandboxes (root; 1 hour); INSTALL=1 installs them
+	@scripts/setup.sh build test neighbours
+	@$(if $(INSTALL),tests/neighbours/run.py --install)
+	@scripts/build.sh
+	@tests/neighbours/run.py $(FLAVOURS)
+	@tests/neighbours/sandboxes.sh $(FLAVOURS)
 
 bench-programs: ## measure these programs on several allocators; RUNS=3 ONLY="z3 ruby" BESIDE="mimalloc3=/path/lib.so"
 	@scripts/setup.sh build test $(if $(INSTALL),programs)
@@ -167,4 +180,4 @@ docs: ## build the Rust documentation of the lab in target/doc
 clean: ## remove all build output
 	@rm -rf $(BUILD) target lab/peers/target lab/peers/*/target
 
-.PHONY: help setup build demo test test-secure test-debug test-recorded test-programs test-others test-arm64 check format bench bench-latency bench-throughput bench-programs bench-patterns bench-suite bench-causes bench-bias bench-blind mutants prove stress soak sanitize fuzz install amalgamation crate gallery docs clean
+.PHONY: help setup build demo test test-secure test-debug test-recorded test-programs test-systems test-neighbours test-others test-arm64 check format bench bench-latency bench-throughput bench-programs bench-patterns bench-suite bench-causes bench-bias bench-blind mutants prove stress soak sanitize fuzz install amalgamation crate gallery docs clean

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs the tools for the named purposes if they are missing: setup.sh
-# build|test|check|arm64|programs ... "programs" are those that `make test-programs` runs; their
-# files name the packages. Uses apt as root; without root it prints the command to run.
+# build|test|check|arm64|programs|systems|neighbours ... "programs" are those that `make
+# test-programs` runs; their files name the packages. Uses apt as root; without root it prints the
+# command to run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -24,8 +25,21 @@ test perl perl
 test node nodejs
 test zstd zstd
 test xz xz-utils
+test faketime faketime
+test eatmydata eatmydata
 bench python3 python3
 bench zstd zstd
+systems mmdebstrap mmdebstrap
+systems qemu-system-x86_64 qemu-system-x86
+systems busybox busybox-static
+systems unshare util-linux
+neighbours unshare util-linux
+neighbours ssh openssh-client
+neighbours sshd openssh-server
+neighbours bwrap bubblewrap
+neighbours sudo sudo
+neighbours cron cron
+neighbours busybox busybox-static
 check clang-format clang-format
 check clang clang
 check python3 python3
