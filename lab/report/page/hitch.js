@@ -1,16 +1,9 @@
 // The slowest calls. lab/report chooses them and writes the sentences; this file only shows them.
 
-const hitchCard = async ({
-  allocator,
-  at,
-  attribution,
-  title,
-  sentence,
-  cause,
-  verdict,
-  others,
-  run,
-}) => {
+const hitchCard = async (
+  { allocator, at, attribution, title, sentence, cause, verdict, others, run },
+  number,
+) => {
   const [outliers] = await Promise.all([loadOutliers(allocator), loadStacks()]);
   // Results without rows have no calls.
   const drawn = at !== null;
@@ -21,10 +14,7 @@ const hitchCard = async ({
     text: "Show call",
     onclick: () => showCall(allocator, outliers, at),
   });
-  return make(
-    "article",
-    { class: "hitch-card", "data-attribution": attribution },
-    make("p", {}, make("b", { text: title }), ` ${sentence} ${cause}`),
+  const rest = [
     site && stackDetails(outliers, at, site),
     make(
       "p",
@@ -32,7 +22,22 @@ const hitchCard = async ({
       ...[verdict, others, run].filter(Boolean).map((text) => `${text} `),
       ...(drawn ? [show] : []),
     ),
-  );
+  ];
+  const heading = make("b", { text: title });
+  // Only the first card is open: it is the one that counts.
+  const parts =
+    number === 0
+      ? [make("p", {}, heading, ` ${sentence} ${cause}`), ...rest]
+      : [
+          make(
+            "details",
+            {},
+            make("summary", {}, heading),
+            make("p", { text: `${sentence} ${cause}` }),
+            ...rest,
+          ),
+        ];
+  return make("article", { class: "hitch-card", "data-attribution": attribution }, ...parts);
 };
 
 /** The call site of a slow call, and its whole stack on request. */

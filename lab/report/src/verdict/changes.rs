@@ -43,7 +43,8 @@ pub struct CodeCost {
 pub fn changes(evidence: &Evidence<'_>, matters: Matters, code: &[CodeCost]) -> Vec<Change> {
     let Some(choice) = choice(evidence, matters) else { return Vec::new() };
     let mut found = choice.other_allocators();
-    found.extend(code.iter().filter_map(|one| choice.other_code(one)).take(MOST_OF_A_KIND));
+    let all: f64 = code.iter().map(|one| one.ns).sum();
+    found.extend(code.iter().filter_map(|one| choice.other_code(one, all)).take(MOST_OF_A_KIND));
     found.sort_by(|a, b| b.share.total_cmp(&a.share));
     found
 }
@@ -112,14 +113,14 @@ impl Choice<'_> {
         }
     }
 
-    /// The code, if its calls take so long that it matters.
-    fn other_code(&self, code: &CodeCost) -> Option<Change> {
+    /// The code, if its calls take so long that it matters. `all`: the time of all code in the same
+    /// run, ns.
+    fn other_code(&self, code: &CodeCost, all: f64) -> Option<Change> {
         let stake = self.time();
-        let all = self.value(&stake, self.base)?;
         if code.ns < stake.least.max(stake.share * all) || all <= 0.0 {
             return None;
         }
-        let share = (code.ns / all).min(1.0);
+        let share = code.ns / all;
         let time = self.per_minute(code.ns).unwrap_or_else(|| duration(code.ns));
         Some(Change {
             kind: "code",
