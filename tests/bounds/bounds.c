@@ -9,7 +9,7 @@
 #include "allocator/heap/pool.h"
 #include "allocator/heap/relief.h"
 #include "allocator/heap/watch.h"
-#include "allocator/slices/fresh.h"
+#include "allocator/slices/fill.h"
 #include "allocator/slices/reserve.h"
 #include "base/options.h"
 #include "check.h"
@@ -216,8 +216,7 @@ static void work_small(enum operation operation, size_t least, size_t most) {
 // What a keeper would do that has learnt nothing: a thread then looks at the blocks that it frees.
 static void keeper_looks(void) {
     if (mode != KEEPER) return;
-    fresh_forget();
-    (void)fresh_look(0);
+    fill_forget();
 }
 
 static void work_large(enum operation operation, enum operation freed, size_t least, size_t most) {
@@ -336,7 +335,7 @@ static void run_state(unsigned state, enum mode with, unsigned lock) {
     count_holds(true);
     kl_free(kl_malloc(1));
     states[state].prepare();
-    reserve_set_keeper(mode == KEEPER); // what threads do then; the keeper itself does not run
+    policy_set_keeper(mode == KEEPER); // what threads do then; the keeper itself does not run
     if (lock != NO_LOCK) {
         count_on_wait = on_wait;
         lock_now = lock;

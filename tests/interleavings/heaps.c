@@ -151,7 +151,7 @@ static void prepare_spare(void) {
     heap = heap_acquire();
     spare[0] = full_page();
     spare[1] = full_page();
-    explore_name(heap->empty, sizeof heap->empty, "empty");
+    explore_name(heap->kept, sizeof heap->kept, "kept");
     explore_name(spare[0]->start, SLICE_BYTES, "slice 0");
     explore_name(spare[1]->start, SLICE_BYTES, "slice 1");
     explore_refuse_memory();
@@ -179,8 +179,8 @@ static void owner_puts_two_takes_two(void) {
     begin_fresh(0);
     begin_fresh(1);
 }
-static void release_empty(void) {
-    heap_release_empty(heap);
+static void release_kept_slices(void) {
+    heap_release_kept(heap);
 }
 
 static bool is_free(const char* start) {
@@ -191,15 +191,16 @@ static bool is_free(const char* start) {
 
 static void check_slices(void) {
     unsigned kept = 0;
-    for (unsigned i = 0; i < HEAP_EMPTY_MAX; i++) {
-        const char* start = (const char*)atomic_get(&heap->empty[i]);
-        if (start == NULL) continue;
+    for (unsigned i = 0; i < HEAP_KEPT_MAX; i++) {
+        uintptr_t entry = atomic_get(&heap->kept[i]);
+        if (entry == 0) continue;
         kept++;
-        EXPLORE_CHECK(i < heap->empty_count);
+        const char* start = (const char*)(entry - 1); // of one slice
         EXPLORE_CHECK(!is_free(start));
         for (unsigned j = 0; j < 2; j++)
             EXPLORE_CHECK(fresh[j] == NULL || fresh[j]->start != start);
     }
+    EXPLORE_CHECK(atomic_get(&policy.kept) == kept);
     for (unsigned j = 0; j < 2; j++) EXPLORE_CHECK(fresh[j] == NULL || !is_free(fresh[j]->start));
     EXPLORE_CHECK(fresh[0] == NULL || fresh[0] != fresh[1]);
     EXPLORE_CHECK(run_live_slices() == kept + pages_live);
@@ -211,7 +212,7 @@ static const struct explore_scenario kept_slice = {
     .prepare = prepare_spare,
     .threads = 2,
     .called = {"owner", "thief"},
-    .run = {owner_puts_and_takes, release_empty},
+    .run = {owner_puts_and_takes, release_kept_slices},
     .check = check_slices,
     .preemptions = EXPLORE_ALL,
     .weak = 3,
@@ -221,29 +222,23 @@ static const struct explore_scenario kept_slices = {
     .prepare = prepare_spare,
     .threads = 3,
     .called = {"owner", "thief", "second thief"},
-    .run = {owner_puts_two_takes_two, release_empty, release_empty},
+    .run = {owner_puts_two_takes_two, release_kept_slices, release_kept_slices},
     .check = check_slices,
-    .preemptions = EXPLORE_ALL,
+    .preemptions = 3,
 };
 
-// The owner puts nine slices where three entries are unused, while another thread takes all. That
-// thread may pass the unused entries before the owner fills them, and then take the last one.
-static struct page* filled[HEAP_EMPTY_MAX + 1];
+// The owner puts nine slices into eight entries while another thread takes all.
+static struct page* filled[HEAP_KEPT_MAX + 1];
 
 static void prepare_full_row(void) {
-    struct page* first[HEAP_EMPTY_MAX];
     heap = heap_acquire();
-    for (unsigned i = 0; i < HEAP_EMPTY_MAX; i++) first[i] = full_page();
-    for (unsigned i = 3; i <= HEAP_EMPTY_MAX; i++) filled[i] = full_page();
-    for (unsigned i = 0; i < HEAP_EMPTY_MAX; i++) (void)heap_page_emptied(heap, first[i]);
-    for (unsigned i = 0; i < 3; i++) filled[i] = full_page();
-    EXPLORE_CHECK(heap->empty_count == HEAP_EMPTY_MAX - 3);
-    explore_name(heap->empty, sizeof heap->empty, "empty");
+    for (unsigned i = 0; i <= HEAP_KEPT_MAX; i++) filled[i] = full_page();
+    explore_name(heap->kept, sizeof heap->kept, "kept");
     explore_refuse_memory();
     pages_live = 0; // at the end
 }
 static void owner_puts_nine(void) {
-    for (unsigned i = 0; i <= HEAP_EMPTY_MAX; i++) (void)heap_page_emptied(heap, filled[i]);
+    for (unsigned i = 0; i <= HEAP_KEPT_MAX; i++) (void)heap_page_emptied(heap, filled[i]);
 }
 
 static const struct explore_scenario full_row = {
@@ -251,7 +246,7 @@ static const struct explore_scenario full_row = {
     .prepare = prepare_full_row,
     .threads = 2,
     .called = {"owner", "thief"},
-    .run = {owner_puts_nine, release_empty},
+    .run = {owner_puts_nine, release_kept_slices},
     .check = check_slices,
     .preemptions = 2,
 };
@@ -266,12 +261,12 @@ TEST(heaps_kept_slices) {
     explore_holds(&kept_slices);
 }
 // Seeded: the owner and another thread both get the slice.
-TEST(heaps_find_a_split_release_of_empty) {
-    explore_break("heap_release_empty", "swap", SPLIT);
+TEST(heaps_find_a_split_release_of_kept) {
+    explore_break("heap_release_kept", "swap", SPLIT);
     explore_finds(&kept_slice, "");
 }
-TEST(heaps_find_a_split_take_of_empty) {
-    explore_break("empty_take", "swap", SPLIT);
+TEST(heaps_find_a_split_take_of_kept) {
+    explore_break("heap_take_run", "swap", SPLIT);
     explore_finds(&kept_slice, "");
 }
 

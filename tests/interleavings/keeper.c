@@ -8,7 +8,6 @@
 #include "allocator/heap/relief.h"
 #include "allocator/heap/watch.h"
 #include "allocator/keeper/headroom.h"
-#include "allocator/slices/fresh.h"
 #include "allocator/slices/jumbo.h"
 #include "allocator/slices/reserve.h"
 #include "allocator/slices/run.h"
@@ -44,38 +43,43 @@ size_t run_narrow_taken(void) {
 size_t run_narrow_missed(void) {
     return atomic_get(&missed);
 }
-size_t reserve_target(void) {
-    return target;
-}
-void reserve_set_target(size_t slices) {
-    (void)slices;
-}
-void reserve_set_keeper(bool kept) {
-    (void)kept;
-}
 size_t reserve_populate(unsigned slices_max) {
     (void)atomic_add(&warm_slices, slices_max);
     return slices_max;
 }
-void reserve_set_cap(size_t slices) {
-    (void)slices;
+void reserve_forget(void) {}
+struct policy policy;
+size_t policy_used(void) {
+    return 1000;
 }
-size_t reserve_held_slices(void) {
+size_t policy_budget(size_t used) {
+    return used;
+}
+size_t policy_held(void) {
     return 0;
 }
-bool reserve_cap_admits(size_t slices) {
+bool policy_cap_admits(size_t slices) {
     (void)slices;
     return true;
 }
-bool reserve_affords_units_ahead(void) {
+void policy_set_cap(size_t slices) {
+    (void)slices;
+}
+bool policy_admits_unit(unsigned slices) {
+    (void)slices;
     return true;
 }
-bool reserve_affords_units(void) {
+bool policy_is_above(void) {
+    return false;
+}
+bool policy_is_at_rest(void) {
     return true;
 }
-void reserve_forget(void) {}
-void reserve_set_huge(bool available) {
-    (void)available;
+size_t policy_surplus(void) {
+    return 0;
+}
+void policy_returned(size_t slices) {
+    (void)slices;
 }
 bool os_machine_has_huge_pages(void) {
     return true;
@@ -101,24 +105,9 @@ bool guarded_is_used(void) {
 void guarded_set_wake(void (*wake)(void)) {
     (void)wake;
 }
-void fresh_forget(void) {}
-void fresh_expect_looks(void) {}
-bool fresh_waits(void) {
-    return false;
-}
-bool fresh_look(uint64_t now_ms) {
-    (void)now_ms;
-    return false;
-}
-size_t reserve_surplus(void) {
-    return 0;
-}
 size_t reserve_discard(unsigned slices_max) {
     (void)slices_max;
     return 0;
-}
-void reserve_surplus_done(size_t slices) {
-    (void)slices;
 }
 bool reserve_step(void) {
     return false;
@@ -155,11 +144,8 @@ bool heap_drain(struct heap* heap) {
     (void)heap;
     return false;
 }
-void heap_release_empty(struct heap* heap) {
+void heap_release_kept(struct heap* heap) {
     (void)heap;
-}
-void reserve_set_preferred(bool preferred) {
-    (void)preferred;
 }
 size_t reserve_populate_huge(void) {
     return 0;
@@ -221,6 +207,7 @@ void os_wake(atomic_state* word) {
 
 static void prepare(void) {
     atomic_set(&warm_slices, target);
+    (void)keeper_warm(target * SLICE_BYTES); // the target is at least this
     (void)keeper_start();
 }
 static void prepare_wide(void) {

@@ -116,7 +116,7 @@ static struct block* refill_fresh(struct heap* heap, unsigned size_class) {
     bool from_slices;
     uint64_t begun = cycles_now();
     remote_batch_flush(heap);
-    if (!reserve_has_keeper() && !heap_is_realtime(heap)) (void)reclaim_parked();
+    if (!policy_has_keeper() && !heap_is_realtime(heap)) (void)reclaim_parked();
     reclaim_unused_classes(heap, false);
     struct page* page = heap_fresh_page(heap, size_class, &from_slices);
     if (page == NULL) {
@@ -142,11 +142,11 @@ enum upkeep { UPKEEP_NONE, UPKEEP_WAITS, UPKEEP_DONE, UPKEEP_BEHIND };
 // Without a keeper: a quantum, and a step for a parked heap. UPKEEP_WAITS: there is warm memory,
 // which may become a surplus later.
 static enum upkeep upkeep_without_keeper(void) {
-    bool idle = watch_is_empty() && reserve_is_idle();
+    bool idle = watch_is_empty() && policy_is_at_rest();
     if (idle) return UPKEEP_NONE;
     bool worked = reclaim_parked();
     worked |= reserve_step();
-    if (reserve_has_surplus() || !watch_is_empty()) return UPKEEP_BEHIND;
+    if (policy_has_surplus() || !watch_is_empty()) return UPKEEP_BEHIND;
     return worked ? UPKEEP_DONE : UPKEEP_WAITS;
 }
 
@@ -161,7 +161,7 @@ static uint32_t weight_after(enum upkeep found, uint32_t weight) {
 // Drains the queue; without a keeper also does a quantum, and a step for a parked heap.
 static void maintain(struct heap* heap) {
     enum upkeep found = UPKEEP_NONE;
-    if (!reserve_has_keeper() && !heap_is_realtime(heap)) found = upkeep_without_keeper();
+    if (!policy_has_keeper() && !heap_is_realtime(heap)) found = upkeep_without_keeper();
     if (!remote_queue_is_empty(&heap->remote_queue)) {
         drain(heap);
         if (found < UPKEEP_DONE) found = UPKEEP_DONE;

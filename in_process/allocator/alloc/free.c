@@ -57,7 +57,7 @@ static void free_local(struct page* page, void* address) {
 // thread that announces their page drains parked heaps.
 static void free_into_batch(struct heap* heap, struct page* page, void* address) {
     if (KEEL_LIKELY(!remote_batch_add(heap, page, address))) return;
-    if (reserve_has_keeper() || heap_is_realtime(heap)) return;
+    if (policy_has_keeper() || heap_is_realtime(heap)) return;
     uint64_t begun = cycles_now();
     (void)reclaim_parked();
     slow_path_note(&heap->slow_paths, SLOW_PATH_REMOTE_SENT, begun);

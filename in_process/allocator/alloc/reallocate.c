@@ -5,7 +5,6 @@
 #include "allocator/page/empty_block.h"
 #include "allocator/page/large.h"
 #include "allocator/slices/arena.h"
-#include "allocator/slices/fresh.h"
 #include "allocator/slices/reserve.h"
 #include "base/options.h"
 #include "base/panic.h"
@@ -147,10 +146,7 @@ static void* copy_to(void* address, size_t usable, size_t size, size_t wanted) {
     void* copy = alloc_hit_or_from_bin(wanted);
     // A block that was a mapping and shrinks takes any place: it rarely grows again.
     bool shrinks = size < usable && usable >= LARGE_MOVABLE_BYTES;
-    // On huge pages a block that doubles has no room behind it, but it takes few page faults.
-    bool huge = size < LARGE_MOVABLE_BYTES && fresh_is_expected(size) &&
-                fresh_doubles(address, usable, size);
-    if (copy == NULL) copy = shrinks || huge ? alloc_slow(wanted) : alloc_movable(wanted);
+    if (copy == NULL) copy = shrinks ? alloc_slow(wanted) : alloc_movable(wanted);
     if (copy == NULL) return size <= usable ? address : NULL;
     memcpy(copy, address, size < usable ? size : usable);
     free_block(address);

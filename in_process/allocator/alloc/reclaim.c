@@ -54,7 +54,7 @@ static void release_some_currents(struct heap* heap) {
     while (next < ALL_CLASS_COUNT && (units = release_class(heap, next, units)) > 0) next++;
     atomic_set(&heap->reclaim_next, next);
     count_work(WORK_RECLAIM, RECLAIM_UNITS - units);
-    if (next == ALL_CLASS_COUNT) heap_release_empty(heap);
+    if (next == ALL_CLASS_COUNT) heap_release_kept(heap);
 }
 
 bool reclaim_step(struct heap* heap) {
@@ -133,7 +133,7 @@ void reclaim_heap(struct heap* heap) {
         (void)heap_drain(heap);
     for (unsigned c = 0; c < ALL_CLASS_COUNT; c++) (void)release_class(heap, c, UINT32_MAX);
     atomic_set(&heap->reclaim_next, ALL_CLASS_COUNT);
-    heap_release_empty(heap);
+    heap_release_kept(heap);
     KEEL_ASSERT(heap_check(heap));
 }
 

@@ -143,7 +143,7 @@ static void retire_currents(struct heap* heap) {
         else
             heap_page_not_full(heap, page);
     }
-    heap_release_empty(heap);
+    heap_release_kept(heap);
 }
 
 void user_heap_collect(struct user_heap* user) {
@@ -192,7 +192,7 @@ void user_heap_destroy(struct user_heap* user) {
     for (size_t i = 0; i < user->pages_capacity; i++) {
         if (is_page_of(user, user->pages[i])) page_destroy(user->pages[i]);
     }
-    heap_release_empty(&user->heap);
+    heap_release_kept(&user->heap);
     os_lock_release(&user->lock);
     user_heap_recycle(user);
     alloc_quantum();

@@ -145,7 +145,7 @@ enum user_free_result user_heap_free(struct page* page, void* address) {
     }
     bool ended = user->kind == USER_HEAP_DELETED && user->large_count == 0 &&
                  user_heap_pages_live(user) == 0;
-    if (ended) heap_release_empty(heap);
+    if (ended) heap_release_kept(heap);
     os_lock_release(&user->lock);
     if (ended) user_heap_recycle(user);
     return verdict;

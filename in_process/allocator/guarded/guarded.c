@@ -142,7 +142,7 @@ static bool open_slot(struct guarded* slot, bool warm) {
 
 static struct guarded* take_slot(bool realtime) {
     struct guarded* slot = take(&pool.ready);
-    if (slot != NULL || (realtime && reserve_has_keeper())) return slot;
+    if (slot != NULL || (realtime && policy_has_keeper())) return slot;
     slot = take(&pool.closed);
     return slot != NULL && open_slot(slot, false) ? slot : NULL;
 }
@@ -339,7 +339,7 @@ void guarded_free(struct page* page) {
     guarded_record_call(&block->freed);
     atomic_set_release(&page->owner, 0);
     put(&pool.closing, block);
-    if (!reserve_has_keeper()) {
+    if (!policy_has_keeper()) {
         guarded_close_freed();
         return;
     }

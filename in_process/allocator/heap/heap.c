@@ -1,6 +1,7 @@
 #include "allocator/heap/bin.h"
 #include "allocator/heap/watch.h"
 #include "allocator/slices/arena.h"
+#include "allocator/slices/fill.h"
 #include "allocator/slices/reserve.h"
 #include "allocator/slices/run.h"
 #include "base/bits.h"
@@ -8,9 +9,6 @@
 #include "base/panic.h"
 #include "os/memory.h"
 
-// If the reserve exceeds its target by this many warm slices, even pages that may never be filled
-// begin warm.
-#define WARM_PLENTY 8u
 // Pages of the queue that one search looks at; the plain flavour takes the first.
 #define NEXT_PAGE_PROBES (KEEL_SECURE ? 4u : 1u)
 
@@ -64,40 +62,26 @@ struct page* heap_next_page(struct heap* heap, unsigned size_class) {
     return NULL;
 }
 
+static bool is_wide(unsigned size_class) {
+    return size_class_bytes[size_class] > ONE_SLICE_BYTES_MAX;
+}
+
 void heap_retire_current(struct heap* heap, unsigned size_class) {
     struct page* page = heap->current[size_class];
     heap->current[size_class] = NULL;
+    // The program has got all of its blocks by now: how far does it fill them?
+    if (is_wide(size_class) && (page_use(page)->fresh & PAGE_COLD) != 0)
+        fill_watch(page->start, page->bytes, SLICE_BYTES);
     if (KEEL_SECURE && page_has_free(page)) { // its free blocks are in quarantine
         queue_append(&heap->queue[size_class], page);
         return;
     }
     KEEL_ASSERT(page_use(page)->used == page->capacity && page_check(page));
-    if (heap->filled[size_class] < HEAP_FILLED_ENOUGH) heap->filled[size_class]++;
-    page_end_afforded(page);
+    if (heap->filled[size_class] < FILLED_ENOUGH) heap->filled[size_class]++;
+    heap->earned++;
+    page_end_trust(page);
     page_set_list(page, PAGE_UNLISTED);
     atomic_set_release(&page->owner, (uintptr_t)heap | PAGE_FULL); // last: see heap/relief.c
-}
-
-// Takes the slice that was kept last, if other threads have not taken all.
-static char* empty_take(struct heap* heap) {
-    while (heap->empty_count > 0) {
-        char* start = (char*)atomic_swap(&heap->empty[--heap->empty_count], 0);
-        if (start != NULL) return start;
-    }
-    return NULL;
-}
-
-static bool empty_put(struct heap* heap, char* start) {
-    if (heap->empty_count == HEAP_EMPTY_MAX) {
-        // Other threads may have taken the last entry and left earlier ones.
-        while (heap->empty_count > 0 && atomic_get(&heap->empty[heap->empty_count - 1]) == 0) {
-            heap->empty_count--;
-        }
-        if (heap->empty_count == HEAP_EMPTY_MAX) return false;
-    }
-    atomic_set_release(&heap->empty[heap->empty_count++], (uintptr_t)start);
-    if (reserve_has_keeper()) heap_watch(heap); // it takes the slice if this thread becomes idle
-    return true;
 }
 
 static char* kept_start(uintptr_t entry) {
@@ -108,9 +92,12 @@ static unsigned kept_slices(uintptr_t entry) {
 }
 
 bool heap_keep_run(struct heap* heap, char* start, unsigned slices) {
-    atomic_word* place = &heap->kept[heap->kept_next++ % HEAP_KEPT_MAX];
-    uintptr_t before = atomic_swap(place, (uintptr_t)start + slices);
-    if (reserve_has_keeper()) heap_watch(heap); // it takes the slices if this thread becomes idle
+    uintptr_t before = (uintptr_t)start + slices;
+    if (policy_admits_kept(slices)) {
+        before = atomic_swap(&heap->kept[heap->kept_next++ % HEAP_KEPT_MAX], before);
+        policy_keep((int64_t)slices - (int64_t)kept_slices(before));
+        if (policy_has_keeper()) heap_watch(heap); // it takes them if this thread becomes idle
+    }
     if (before != 0) run_release(kept_start(before), kept_slices(before));
     return before != 0;
 }
@@ -122,6 +109,7 @@ char* heap_take_run(struct heap* heap, unsigned slices) {
         uintptr_t entry = atomic_swap(&heap->kept[index], 0);
         if (entry == 0) continue;
         heap->kept_next = index;
+        policy_keep(-(int64_t)slices);
         return kept_start(entry);
     }
     return NULL;
@@ -160,13 +148,13 @@ bool heap_fill_spare(struct heap* heap) {
 
 // Takes a slice that the heap has kept or that the keeper has provided.
 static char* own_slice_take(struct heap* heap) {
-    char* start = empty_take(heap);
+    char* start = heap_take_run(heap, 1);
     return start == NULL && heap_is_realtime(heap) ? spare_take(heap) : start;
 }
 
 // A realtime thread makes no system call.
 static struct run run_without_arena(struct heap* heap, unsigned slices, bool worth_warm) {
-    if (!worth_warm) return run_allocate_narrow(slices, RUN_COLD);
+    if (!worth_warm) return run_allocate_narrow(slices, RUN_SMALL);
     struct run run = heap_is_realtime(heap) ? run_allocate_warm(slices) : reserve_take(slices);
     return run.start != NULL ? run : run_allocate_narrow(slices, RUN_WARM);
 }
@@ -181,12 +169,6 @@ static struct run run_for(struct heap* heap, unsigned slices, bool worth_warm) {
         run = run_without_arena(heap, slices, worth_warm);
     if (run.start != NULL) heap_hold(heap, bytes);
     return run;
-}
-
-// A realtime thread makes no system call. Memory of an arena is the program's.
-static unsigned cold_flags(struct heap* heap, unsigned size_class) {
-    if (heap_is_realtime(heap) || heap->arena != NULL) return PAGE_COLD;
-    return PAGE_COLD | PAGE_AHEAD | (heap->filled[size_class] > 0 ? PAGE_FILLS : 0u);
 }
 
 static uint16_t* wanted_of(struct heap* heap, unsigned size_class) {
@@ -204,7 +186,7 @@ bool heap_wants_fit(struct heap* heap, unsigned size_class, size_t size) {
     uint16_t* wanted = wanted_of(heap, size_class);
     uint16_t units = (uint16_t)((size + FITTED_UNIT - 1) / FITTED_UNIT);
     if (*wanted < units) *wanted = units;
-    if (heap->filled[size_class] < HEAP_FILLED_ENOUGH) return false;
+    if (heap->filled[size_class] < FILLED_ENOUGH) return false;
     const struct page* page = heap->current[size_class];
     if (page != NULL && page_has_free(page)) return false;
     if (heap->queue[size_class].first != NULL) return false;
@@ -235,7 +217,7 @@ atomic_state heap_has_fitted;
 static bool wants_tight_pages(const struct heap* heap, unsigned size_class) {
     return !KEEL_SECURE && space_is_scarce() &&
            size_class_bytes[size_class] > ONE_SLICE_BYTES_MAX &&
-           heap->filled[size_class] >= HEAP_FILLED_ENOUGH && heap->arena == NULL &&
+           heap->filled[size_class] >= FILLED_ENOUGH && heap->arena == NULL &&
            heap->limit_bytes == 0;
 }
 
@@ -273,39 +255,52 @@ static struct run run_for_page(struct heap* heap, unsigned size_class, unsigned*
 
 static unsigned fresh_slices(const struct heap* heap, unsigned size_class, size_t block_bytes) {
     if (!class_is_fitted(size_class)) return page_slices(size_class);
-    bool few = heap->filled[size_class] < HEAP_FILLED_ENOUGH;
+    bool few = heap->filled[size_class] < FILLED_ENOUGH;
     return page_slices_fitted(block_bytes, few ? FITTED_SLICES_FIRST : FITTED_PAGE_SLICES);
+}
+
+// A realtime thread makes no system call. Memory of an arena is the program's.
+static unsigned cold_flags(struct heap* heap) {
+    bool ahead = !heap_is_realtime(heap) && heap->arena == NULL;
+    return PAGE_COLD | (ahead ? PAGE_AHEAD : 0u);
+}
+
+// True: a page of this class will be filled, as far as is known, so it should be resident.
+static bool is_worth_warm(struct heap* heap, unsigned size_class) {
+    if (heap_is_realtime(heap) || policy_is_preferred()) return true;
+    bool expected = !is_wide(size_class) || fill_expects(SLICE_BYTES);
+    if (heap->filled[size_class] < FILLED_ENOUGH || !expected) return false;
+    return !is_wide(size_class) || !fill_is_probe(SLICE_BYTES);
 }
 
 struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_slices) {
     uint32_t block_bytes = fresh_block_bytes(heap, size_class);
     unsigned slices = fresh_slices(heap, size_class, block_bytes);
     KEEL_ASSERT(class_partition(size_class) == partition_now());
-    bool worth_warm = heap->filled[size_class] >= HEAP_FILLED_ENOUGH || heap_is_realtime(heap) ||
-                      reserve_is_preferred() || run_dirty_slices() > reserve_target() + WARM_PLENTY;
-    bool affords = !worth_warm && reserve_affords_warm();
+    bool worth_warm = is_worth_warm(heap, size_class);
+    bool trusts = !worth_warm && !is_wide(size_class) && heap->earned > 0 && policy_trusts(slices);
     heap->draws++;
     bool shared = class_partition(size_class) == 0; // kept slices are of partition 0
     char* start = slices == 1 && shared ? own_slice_take(heap) : NULL;
-    unsigned zero = 0;
-    unsigned afforded = 0;
+    unsigned fresh = 0;
     bool cold = false;
     *from_slices = start == NULL;
     if (start == NULL) {
-        struct run run = run_for_page(heap, size_class, &slices, worth_warm || affords);
+        struct run run = run_for_page(heap, size_class, &slices, worth_warm || trusts);
         if (run.start == NULL) return NULL;
         count_event(EVENT_RESERVE_MISS, !run.warm && worth_warm);
-        if (run.warm && affords) {
-            afforded = PAGE_AFFORDED;
-            reserve_begun_warm(slices);
+        if (run.warm && trusts) {
+            fresh |= PAGE_TRUSTED;
+            heap->earned--;
+            policy_trust(slices);
         }
-        zero = run.zero ? PAGE_ZERO : 0u;
+        fresh |= run.zero ? PAGE_ZERO : 0u;
         cold = !run.warm;
         start = run.start;
     }
     unsigned resident = cold ? 0 : page_resident(start, slices);
     cold |= resident < slices * SLICE_BYTES / SYSTEM_PAGE;
-    unsigned fresh = zero | afforded | (cold ? cold_flags(heap, size_class) : PAGE_WARM);
+    fresh |= cold ? cold_flags(heap) : PAGE_WARM;
     struct page* page =
         page_begin_fitted(start, slices, size_class, (uintptr_t)heap, fresh, resident, block_bytes);
     if (may_fit(heap, size_class)) *wanted_of(heap, size_class) = 0;
@@ -319,16 +314,22 @@ void heap_page_not_full(struct heap* heap, struct page* page) {
     queue_append(&heap->queue[page->size_class], page);
 }
 
+// A user heap counts what it holds, and an arena's slices are its own.
+static bool may_keep(const struct heap* heap, const char* start) {
+    return ((uintptr_t)heap & HEAP_USER) == 0 && arena_of(start) == NULL;
+}
+
 bool heap_page_emptied(struct heap* heap, struct page* page) {
     enum page_list list = page_list(page);
     if (list == PAGE_CURRENT) return false;
     if (list == PAGE_QUEUED) queue_remove(&heap->queue[page->size_class], page);
     char* start = page->start;
     unsigned slices = (unsigned)(page->bytes / SLICE_BYTES);
-    bool keeps = slices == 1 && class_partition(page->size_class) == 0;
+    bool keeps = slices == 1 && class_partition(page->size_class) == 0 && may_keep(heap, start);
+    if (is_wide(page->size_class)) fill_end(start, SLICE_BYTES);
     page_end(page);
     atomic_bump(&heap->counts[HEAP_PAGES_ENDED], 1);
-    if (keeps && empty_put(heap, start)) return false;
+    if (keeps) return heap_keep_run(heap, start, slices);
     run_release(start, slices);
     heap_unhold(heap, slices * SLICE_BYTES);
     return true;
@@ -393,18 +394,13 @@ unsigned heap_flush_bin(struct heap* heap, unsigned size_class, unsigned limit) 
     return count;
 }
 
-void heap_release_empty(struct heap* heap) {
-    for (unsigned i = 0; i < HEAP_EMPTY_MAX; i++) {
-        if (atomic_get(&heap->empty[i]) == 0) continue;
-        char* start = (char*)atomic_swap(&heap->empty[i], 0);
-        if (start == NULL) continue;
-        run_release(start, 1);
-        heap_unhold(heap, SLICE_BYTES);
-    }
+void heap_release_kept(struct heap* heap) {
     for (unsigned i = 0; i < HEAP_KEPT_MAX; i++) {
         if (atomic_get(&heap->kept[i]) == 0) continue;
         uintptr_t entry = atomic_swap(&heap->kept[i], 0);
-        if (entry != 0) run_release(kept_start(entry), kept_slices(entry));
+        if (entry == 0) continue;
+        policy_keep(-(int64_t)kept_slices(entry));
+        run_release(kept_start(entry), kept_slices(entry));
     }
 }
 
@@ -433,5 +429,5 @@ bool heap_check(struct heap* heap) {
         }
         if (heap->queue[c].last != last) return false;
     }
-    return heap->empty_count <= HEAP_EMPTY_MAX;
+    return true;
 }

@@ -4,7 +4,7 @@
 //   bin[c]  -> block -> block -> 0          malloc pops from it; all from current[c] (bin.h)
 //   current[c]                              that page, or NULL
 //   queue[c] -> page <-> page <-> page      pages with free blocks; full pages are in no list
-//   empty[0..7]                             64 KiB slices kept for the next page of any class
+//   kept[0..7]                              free slices for the next page or large block
 //   spare[0..31]                            warm slices that the keeper provides (realtime)
 //   batches[64]                             freed blocks of other heaps' pages, not sent yet
 //   remote_queue                            pages with blocks that other threads have freed
@@ -22,18 +22,12 @@
 #include "base/atomic.h"
 #include <stdbool.h>
 
-#define HEAP_EMPTY_MAX 8u
-#define HEAP_KEPT_MAX 4u
+#define HEAP_KEPT_MAX 8u
 #define HEAP_KEPT_SLICES 4u // 256 KiB each
 #define HEAP_SPARE_MAX 32u
 #define HEAP_GROWN_MAX 8u
 #define HEAP_CLASS_WORDS ((ALL_CLASS_COUNT + 63) / 64)
 #define HEAP_BATCHES 64u
-// A page that begins warm occupies all of its memory. A page that begins cold occupies only the
-// memory that is touched. The pages of a class begin cold until this many of them have been filled.
-// After that, one more page is a small part of the memory of the class.
-#define HEAP_FILLED_ENOUGH 3u
-
 // A bin (bin.h). Zero: empty, once heap_prepare_bins has been called.
 union bin {
     struct block* first; // plain flavour; bin 0 of the secure flavour: BIN_NO_BLOCK
@@ -98,10 +92,10 @@ struct heap {
     union bin bin[ALL_CLASS_COUNT];
     struct page* current[ALL_CLASS_COUNT];
     struct page_queue queue[ALL_CLASS_COUNT];
-    uint8_t filled[ALL_CLASS_COUNT]; // pages of this class filled so far, up to HEAP_FILLED_ENOUGH
+    uint8_t filled[ALL_CLASS_COUNT]; // pages of this class filled so far, up to FILLED_ENOUGH
     uint8_t
         bin_zero[ALL_CLASS_COUNT]; // 1: the blocks of the bin are zero except for their first word
-    unsigned empty_count;          // 0..HEAP_EMPTY_MAX; entries of `empty` from here on are 0
+    uint32_t earned;               // pages filled so far, less those begun on trust; not below 0
     unsigned kept_next;            // entry of `kept` to fill or replace next
     uint32_t waiting_bytes;        // bytes of blocks in `batches`
     uint32_t batch_next;           // entry that is sent next because too many bytes wait
@@ -138,8 +132,8 @@ struct heap {
 
     // --- Any thread, by atomic exchange or addition ---
     KEEL_ALIGNED(KEEL_CACHE_LINE)
-    atomic_word empty[HEAP_EMPTY_MAX]; // slices of partition 0; any thread takes, the owner puts
-    atomic_word kept[HEAP_KEPT_MAX];   // runs, start + slices; likewise
+    // Runs of partition 0, start + slices, as many as the policy admits; the owner puts them.
+    atomic_word kept[HEAP_KEPT_MAX];
     atomic_word
         spare[HEAP_SPARE_MAX]; // slices; put by the keeper, and by an owner that becomes realtime
     // Large blocks allocated from this heap so far, by size. A resize in place into another row
@@ -182,8 +176,8 @@ struct heap {
 _Static_assert(KEEL_CACHE_LINE > PAGE_FLAGS, "heaps leave the low bits of an owner word free");
 // What other threads write often begins a cache line, and what the owner alone writes ends before.
 _Static_assert(offsetof(struct heap, remote_queue) % KEEL_CACHE_LINE == 0 &&
-                   offsetof(struct heap, slow_paths) < offsetof(struct heap, empty) &&
-                   offsetof(struct heap, empty) % KEEL_CACHE_LINE == 0,
+                   offsetof(struct heap, slow_paths) < offsetof(struct heap, kept) &&
+                   offsetof(struct heap, kept) % KEEL_CACHE_LINE == 0,
                "the owner's cache lines are its own");
 
 // The address of a user heap (alloc/user_heap.h) contains this bit, and the address of a thread's
@@ -264,27 +258,24 @@ bool heap_fill_spare(struct heap* heap);
 // Puts the first blocks of the bin, at most `limit`, back into its page. Returns their number.
 unsigned heap_flush_bin(struct heap* heap, unsigned size_class, unsigned limit);
 
-// Keeps the slices of a large block that has ended, for the next block of this heap with as many.
-// If there is no room, releases those that were kept first. slices <= HEAP_KEPT_SLICES. True:
-// slices were released.
+// Keeps free slices for the next page or large block of this heap with as many, if the policy admits
+// it, in the place of those that were kept first. slices <= HEAP_KEPT_SLICES. True: slices were
+// released, these or others.
 bool heap_keep_run(struct heap* heap, char* start, unsigned slices);
 
 // Takes such slices. NULL: none with this number.
 char* heap_take_run(struct heap* heap, unsigned slices);
 
 // True: the heap keeps slices. Any thread; the answer may be outdated at once.
-KEEL_INLINE bool heap_has_empty(const struct heap* heap) {
-    for (unsigned i = 0; i < HEAP_EMPTY_MAX; i++) {
-        if (atomic_get(&heap->empty[i]) != 0) return true;
-    }
+KEEL_INLINE bool heap_has_kept(const struct heap* heap) {
     for (unsigned i = 0; i < HEAP_KEPT_MAX; i++) {
         if (atomic_get(&heap->kept[i]) != 0) return true;
     }
     return false;
 }
 
-// Releases the slices that the heap has kept. Any thread may call it. At most 12 steps.
-void heap_release_empty(struct heap* heap);
+// Releases the slices that the heap has kept. Any thread may call it. At most HEAP_KEPT_MAX steps.
+void heap_release_kept(struct heap* heap);
 
 // Verifies queues and current pages. Owner only; linear in the pages it finds.
 bool heap_check(struct heap* heap);

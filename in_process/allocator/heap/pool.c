@@ -140,7 +140,7 @@ void heap_leave(void) {
     KEEL_ASSERT(heap_check(heap));
     thread_heap = (struct heap*)&heap_gone;
     remote_batch_flush(heap);
-    heap_release_empty(heap);
+    heap_release_kept(heap);
     if (heap_is_realtime(heap)) {
         atomic_set(&heap->spare_wanted, 0);
         (void)heap_fill_spare(heap);

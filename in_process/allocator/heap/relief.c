@@ -41,11 +41,9 @@ static KEEL_UNRACED_UPDATE void page_reset(struct page* page) {
     struct page_use* use = page_use(page);
     bool discarded = os_discard(page->start, page->bytes);
     page_unlink_all(page);
-    page_end_afforded(page);
+    page_end_trust(page);
     use->used = 0;
-    use->carved = 0;
-    use->fresh = discarded ? PAGE_ZERO | PAGE_COLD : 0;
-    use->resident = 0;
+    page_uncarve(page, discarded ? PAGE_ZERO | PAGE_COLD : 0);
 }
 
 // Empties a queued page if all of its used blocks are kept. The owner writes `used` after all else,

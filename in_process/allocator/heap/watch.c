@@ -41,8 +41,8 @@ struct heap* watch_take(bool begin) {
 
 // What only the keeper does for a heap that a thread holds.
 static bool keeper_has_work(struct heap* heap) {
-    if (!reserve_has_keeper()) return false;
-    return heap_is_realtime(heap) || heap_can_be_relieved(heap) || heap_has_empty(heap);
+    if (!policy_has_keeper()) return false;
+    return heap_is_realtime(heap) || heap_can_be_relieved(heap) || heap_has_kept(heap);
 }
 
 void watch_finish(struct heap* heap, bool again) {

@@ -22,14 +22,14 @@ void headroom_begin(void) {
 static void set_cap(size_t held, uint64_t left) {
     uint64_t kept = left / 4 < HEADROOM_KEPT ? left / 4 : HEADROOM_KEPT;
     bool limited = left != UINT64_MAX;
-    reserve_set_cap(limited ? held + (left - kept) / SLICE_BYTES : SIZE_MAX);
+    policy_set_cap(limited ? held + (left - kept) / SLICE_BYTES : SIZE_MAX);
 }
 
 static uint64_t headroom_left(uint64_t now_ms) {
     bool limited = !headroom.known || headroom.left != UINT64_MAX;
     bool old = !headroom.known || now_ms - headroom.read_ms >= HEADROOM_READ_MS;
     if (limited && old) {
-        size_t held = reserve_held_slices(); // before the reading: it may grow meanwhile
+        size_t held = policy_held(); // before the reading: it may grow meanwhile
         headroom.left = os_memory_headroom();
         headroom.read_ms = now_ms;
         headroom.known = true;

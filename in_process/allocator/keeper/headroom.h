@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define HEADROOM_KEPT (RESERVE_KEPT * SLICE_BYTES)
+#define HEADROOM_KEPT ((size_t)16 << 20)
 #define HEADROOM_READ_MS 100u // how old a reading may be
 #define HEADROOM_PAUSE_MIN_MS 100u
 #define HEADROOM_PAUSE_MAX_MS 12800u

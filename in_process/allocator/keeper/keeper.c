@@ -6,10 +6,9 @@
 #include "allocator/heap/watch.h"
 #include "allocator/keeper/headroom.h"
 #include "allocator/page/large.h"
-#include "allocator/slices/fresh.h"
 #include "allocator/slices/jumbo.h"
 #include "allocator/slices/mapping_cache.h"
-#include "allocator/slices/prefault.h"
+#include "allocator/slices/policy.h"
 #include "allocator/slices/reserve.h"
 #include "allocator/slices/run.h"
 #include "allocator/slices/window.h"
@@ -21,15 +20,15 @@
 #include "os/thread.h"
 
 #define DEMAND_PERIODS 16u
-#define STEPS_MAX 16u      // calls to the system of one kind in one tick
-#define POPULATE_SLICES 4u // 256 KiB a call
+#define RESERVE_LEAST_SHARE 4u // of what may stay idle: prepared even without demand
+#define STEPS_MAX 16u          // calls to the system of one kind in one tick
+#define POPULATE_SLICES 4u     // 256 KiB a call
 #define KEEPER_UNMAP_BYTES ((size_t)16 << 20)
-#define DISCARD_SLICES 16u    // 1 MiB a call
-#define LOOKS_MAX 256u        // heaps looked at in one tick
-#define RECLAIM_STEPS 16u     // for one parked heap in one tick
-#define RELIEF_STEPS 128u     // in one tick: 8,192 pages
-#define TICK_FAST_US 100u     // taken for the length of a sleep that a thread ended
-#define TICK_PREFAULT_US 250u // while threads carve cold pages
+#define DISCARD_SLICES 16u // 1 MiB a call
+#define LOOKS_MAX 256u     // heaps looked at in one tick
+#define RECLAIM_STEPS 16u  // for one parked heap in one tick
+#define RELIEF_STEPS 128u  // in one tick: 8,192 pages
+#define TICK_FAST_US 100u  // taken for the length of a sleep that a thread ended
 #define TICK_US 1000u
 #define TICK_PENDING_US 32000u // longest sleep while there may be a surplus, or heaps are watched
 #define TICK_REALTIME_US 8000u // longest sleep while a realtime thread has a spare
@@ -39,7 +38,6 @@
 // Slices that a process has live before it gets a keeper, 2 MiB: a smaller one gains little. (Programs
 // that soon change their own privileges hold 1.1 to 1.8 MiB by then.)
 #define GROWTH_BEFORE_START 32u
-#define SHARE_FROM 32u          // live slices, 2 MiB: below, a few slices more would matter
 #define HEAPS_PERIOD_US 4000u   // minimum time between two looks at the heaps
 #define IDLE_MS 128u            // a heap whose thread was not active for this time is idle
 #define IDLE_REFILLS 3u         // that an idle thread may make
@@ -89,36 +87,27 @@ void keeper_allow(void) {
     atomic_set(&allowed, 1);
 }
 
-// Warm slices that are too few for a thread, or in places that do not fit, do not help it: then it
-// takes cold ones, which it should not. So a unit of 2 MiB is populated, even though there are as
-// many warm slices as the target says, if they are at most an eighth of the live memory and 2 MiB.
-static bool misses_matter(size_t warm) {
-    size_t live = run_live_slices();
-    return reserve_affords_units() && warm <= live / 8 + HUGE_SLICES &&
-           run_narrow_missed() != atomic_get(&missed_seen);
+// Threads have missed warm slices although there are as many as the target says: those do not fit.
+static bool misses_matter(void) {
+    return run_narrow_missed() != atomic_get(&missed_seen) && policy_admits_unit(1);
 }
 
 // True: the reserve should be filled.
 static bool reserve_is_short(void) {
-    size_t warm = run_dirty_slices();
-    return warm < reserve_target() || misses_matter(warm);
+    return run_dirty_slices() < policy_target() || misses_matter();
 }
 
 // True: at once, because the keeper's next tick may be too late. Waking it is a system call in the
-// program's thread, so the reserve may first sink by a quarter of its target; without units of 2
-// MiB by half of it, because then a refill adds only what is missing.
+// program's thread, so the reserve may first sink by half of its target.
 static bool reserve_is_urgent(void) {
-    size_t warm = run_dirty_slices();
-    size_t target = reserve_target();
-    bool huge = reserve_affords_units_ahead();
-    return warm < target - target / (huge ? 4 : 2) || misses_matter(warm);
+    size_t target = policy_target();
+    return run_dirty_slices() < target - target / 2 || misses_matter();
 }
 
 // Ends the keeper's sleep if it is needed sooner: one system call, by the first such thread.
 static void wake_if_needed(void) {
     uint32_t depth = atomic_get(&sleep_word);
-    bool needed = (depth > SLEEP_SHORT || depth == SLEEP_DEAF) && fresh_waits();
-    needed |= depth >= SLEEP_SHORT && reserve_is_urgent();
+    bool needed = depth >= SLEEP_SHORT && reserve_is_urgent();
     if (!needed || heap_is_realtime(thread_heap)) return;
     if (atomic_try_state(&sleep_word, &depth, SLEEP_NONE)) os_wake(&sleep_word);
 }
@@ -130,16 +119,17 @@ static void wake_for_guarded(void) {
     if (atomic_try_state(&sleep_word, &depth, SLEEP_NONE)) os_wake(&sleep_word);
 }
 
+// What may stay idle when it is not needed.
+static size_t reserve_most(void) {
+    return policy_budget(policy_used()) / IDLE_SHARE;
+}
+
 static size_t reserve_for(uint64_t peak_demand) {
     size_t reserve = 2 * peak_demand;
-    // With the rest of a unit of 2 MiB, at most an eighth of the live memory and 2 MiB.
-    size_t live = run_live_slices();
-    bool ample = live >= SHARE_FROM || reserve_affords_units_ahead();
-    size_t share = ample ? live / 16 + RESERVE_BASE : live * 6 / 100;
-    if (reserve > share) reserve = share;
-    if (reserve > KEEPER_RESERVE_MAX) reserve = KEEPER_RESERVE_MAX;
-    if (reserve < KEEPER_RESERVE_MIN) reserve = KEEPER_RESERVE_MIN;
+    size_t most = reserve_most();
     size_t min = atomic_get(&reserve_min);
+    if (reserve > most) reserve = most;
+    if (reserve < most / RESERVE_LEAST_SHARE) reserve = most / RESERVE_LEAST_SHARE;
     return reserve < min ? min : reserve;
 }
 
@@ -159,23 +149,19 @@ static bool demand_update(uint32_t slept_us) {
     }
     // Near a limit only what the program requested (kl_warm) stays warm.
     bool admitted = headroom_admits(POPULATE_SLICES * SLICE_BYTES);
-    reserve_set_target(admitted ? reserve_for(peak) : atomic_get(&reserve_min));
+    policy_set_target(admitted ? reserve_for(peak) : atomic_get(&reserve_min));
     return now > 0;
 }
 
-// In a limited address space, jumbo blocks do not count: they need the space that units take.
-static bool admits_unit(void) {
-    if (!reserve_affords_units_ahead() || !reserve_cap_admits(HUGE_SLICES)) return false;
-    if (run_live_slices() < RESERVE_AHEAD_FROM && window_space_is_limited()) return false;
-    return headroom_admits(HUGE_SLICES * SLICE_BYTES);
-}
-
-// Populates a unit of 2 MiB if so much is live that a surplus of that size does not matter.
+// Populates a unit of 2 MiB if it is no more than what may stay idle. In a limited address space
+// other blocks need the space.
 static size_t populate_admitted(size_t missing) {
-    size_t unit = admits_unit() ? reserve_populate_huge() : 0;
-    if (unit > 0) return unit;
+    bool unit = reserve_most() >= HUGE_SLICES && !window_space_is_limited() &&
+                policy_admits_unit(0) && headroom_admits(HUGE_SLICES * SLICE_BYTES);
+    size_t done = unit ? reserve_populate_huge() : 0;
+    if (done > 0) return done;
     unsigned slices = missing < POPULATE_SLICES ? (unsigned)missing : POPULATE_SLICES;
-    if (!reserve_cap_admits(slices) || !headroom_admits(slices * SLICE_BYTES)) return 0;
+    if (!policy_cap_admits(slices) || !headroom_admits(slices * SLICE_BYTES)) return 0;
     return reserve_populate(slices);
 }
 
@@ -195,7 +181,7 @@ static size_t refill_reserve(void) {
     keeper.cannot_fill = false;
     for (unsigned step = 0; step < STEPS_MAX && reserve_is_short(); step++) {
         size_t have = run_dirty_slices();
-        size_t want = reserve_target();
+        size_t want = policy_target();
         size_t missed = run_narrow_missed();
         if (missed != atomic_get(&missed_seen)) atomic_set(&missed_seen, missed);
         size_t done = populate_some(want > have ? want - have : POPULATE_SLICES);
@@ -208,10 +194,11 @@ static size_t refill_reserve(void) {
 
 static bool discard_surplus(void) {
     bool worked = false;
-    size_t due = reserve_surplus();
+    size_t due = policy_surplus();
+    if (due < DISCARD_SLICES && policy_is_above()) due = DISCARD_SLICES;
     for (unsigned step = 0; step < STEPS_MAX && due > 0; step++) {
         size_t done = reserve_discard(due < DISCARD_SLICES ? (unsigned)due : DISCARD_SLICES);
-        reserve_surplus_done(done > 0 ? done : due);
+        policy_returned(done > 0 ? done : due);
         due = done > 0 && due > done ? due - done : 0;
         worked = true;
     }
@@ -261,10 +248,10 @@ static enum look look_at_held(struct heap* heap, uint64_t now_ms) {
     }
     if (!is_idle(heap, now_ms)) {
         heap->relieved_deeply = false;
-        bool waits = heap_has_empty(heap) || !remote_queue_is_empty(&heap->remote_queue);
+        bool waits = heap_has_kept(heap) || !remote_queue_is_empty(&heap->remote_queue);
         return waits || realtime ? LOOK_AGAIN : LOOK_DONE;
     }
-    heap_release_empty(heap);
+    heap_release_kept(heap);
     bool shallow = !heap->relieved_deeply && option_get(OPTION_RESET_DELAY) >= 0;
     if (shallow && now_ms - heap->active_ms >= (uint64_t)option_get(OPTION_RESET_DELAY)) {
         heap->relieved_deeply = true;
@@ -319,17 +306,14 @@ static uint32_t tick(uint32_t slept_us) {
     bool busy = demand_update(slept_us);
     size_t populated = refill_reserve();
     busy |= populated > 0;
-    size_t prefaulted = headroom_admits(0) ? prefault_populate() : 0;
-    bool fresh = fresh_look(os_clock_ms());
     busy |= discard_surplus();
-    busy |= mapping_cache_age(os_clock_ms(), KEEPER_UNMAP_BYTES) > 0;
+    uint64_t now_ms = policy_is_above() ? UINT64_MAX : os_clock_ms();
+    busy |= mapping_cache_age(now_ms, KEEPER_UNMAP_BYTES) > 0;
     busy |= guarded_keep();
     busy |= look_after_heaps(slept_us);
     bool guards = guard_large_blocks();
-    if (prefaulted > 0 || fresh) return TICK_PREFAULT_US;
     if (busy) return TICK_US;
-    bool pending = run_dirty_slices() > reserve_target() || mapping_cache_bytes() > 0 ||
-                   !watch_is_empty() || guarded_is_used() || guards;
+    bool pending = !policy_is_at_rest() || !watch_is_empty() || guarded_is_used() || guards;
     uint32_t longest = pending ? TICK_PENDING_US : TICK_MAX_US;
     if (keeper.any_realtime) longest = TICK_REALTIME_US;
     uint32_t next = slept_us < TICK_US ? TICK_US : slept_us * 2;
@@ -350,7 +334,6 @@ static uint32_t keeper_sleep(uint32_t sleep_us) {
     // A thread that took slices since the tick, before the word was set, has not woken the keeper:
     // so look again after setting it.
     if (depth >= SLEEP_SHORT && reserve_is_urgent()) return TICK_FAST_US;
-    if (fresh_waits()) return TICK_US;
     if (guarded_waits()) return TICK_FAST_US;
     os_wait(&sleep_word, depth, sleep_us);
     bool woken = atomic_get(&sleep_word) == SLEEP_NONE; // after a time that is not known
@@ -358,27 +341,18 @@ static uint32_t keeper_sleep(uint32_t sleep_us) {
 }
 
 static void keeper_main(void) {
-    reserve_set_huge(os_machine_has_huge_pages());
+    policy_set_huge(os_machine_has_huge_pages());
     uint32_t slept_us = TICK_US;
     // Until now no thread has listed what only the keeper does.
     for (struct heap* heap = heap_first(); heap != NULL; heap = heap->next_all) heap_watch(heap);
     for (;;) slept_us = keeper_sleep(tick(slept_us));
 }
 
-// For all that others do only while no keeper runs, or only while one does.
-static void set_running(bool runs) {
-    reserve_set_keeper(runs);
-    if (runs)
-        fresh_expect_looks();
-    else
-        fresh_forget();
-}
-
 size_t keeper_warm(size_t bytes) {
     size_t slices = bytes / SLICE_BYTES + (bytes % SLICE_BYTES != 0);
     atomic_set(&reserve_min, slices);
-    reserve_set_preferred(slices > 0);
-    if (slices > reserve_target() || !keeper_runs()) reserve_set_target(slices);
+    policy_set_preferred(slices > 0);
+    if (slices > policy_target() || !keeper_runs()) policy_set_target(slices);
     while (run_dirty_slices() < slices) {
         size_t missing = slices - run_dirty_slices();
         if (missing >= HUGE_SLICES && reserve_populate_huge() > 0) continue;
@@ -406,7 +380,7 @@ void keeper_thread_idle(void) {
 static bool guess_cap(void) {
     static atomic_state guessed;
     if (atomic_swap(&guessed, 1) != 0) return false;
-    reserve_set_cap(reserve_held_slices() + CAP_GUESS_SLICES);
+    policy_set_cap(policy_held() + CAP_GUESS_SLICES);
     return true;
 }
 
@@ -418,15 +392,14 @@ static bool start(void) {
     if (atomic_get(&state) == STATE_OFF && os_process_is_guest()) return false;
     if (!atomic_try_state(&state, &expected, STATE_RUNNING)) return expected == STATE_RUNNING;
     keeper.taken_before = run_narrow_taken();
-    keeper.demand[0] = KEEPER_RESERVE_MAX; // the process has grown to here, so it may grow on
     os_process_mark();
     guarded_set_wake(wake_for_guarded);
-    set_running(true); // before the start: the thread may end at once
+    policy_set_keeper(true); // before the start: the thread may end at once
     bool is_first = guess_cap();
     headroom_begin();
     if (os_thread_start(keeper_main)) return true;
-    if (is_first) reserve_set_cap(SIZE_MAX);
-    set_running(false);
+    if (is_first) policy_set_cap(SIZE_MAX);
+    policy_set_keeper(false);
     atomic_set_release(&state, STATE_REFUSED);
     return false;
 }
@@ -484,5 +457,4 @@ void keeper_forget(void) {
     atomic_set(&heaps_at_fork, taken > 0 ? taken - 1 : 0);
     atomic_set(&live_at_fork, run_live_slices() + jumbo_live_bytes() / SLICE_BYTES);
     reserve_forget();
-    set_running(false);
 }

@@ -28,9 +28,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define KEEPER_RESERVE_MIN ((size_t)8)   // slices: 512 KiB
-#define KEEPER_RESERVE_MAX ((size_t)512) // slices: 32 MiB
-
 // Starts the keeper unless it runs already or is forbidden (KEEL_KEEPER=off). False: it does not
 // run. May allocate.
 bool keeper_start(void);

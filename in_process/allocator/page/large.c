@@ -1,7 +1,6 @@
 #include "allocator/page/large.h"
 #include "allocator/slices/arena.h"
-#include "allocator/slices/filling.h"
-#include "allocator/slices/fresh.h"
+#include "allocator/slices/fill.h"
 #include "allocator/slices/jumbo.h"
 #include "allocator/slices/mapping_cache.h"
 #include "allocator/slices/packed.h"
@@ -12,7 +11,7 @@
 #include "os/thread.h"
 #include <string.h>
 
-// From this size on, a warm mapping is better than cold slices.
+// From this size on, a cached mapping may be better than cold slices.
 #define CACHED_BYTES_MIN ((size_t)512 << 10)
 
 static size_t slices_for(size_t bytes) {
@@ -25,6 +24,7 @@ static void large_enter(char* start, size_t bytes, uintptr_t flags) {
     page->bytes = bytes;
     page->block_bytes = 0;
     page->distance = 0;
+    page->sparse = 0;
     atomic_set_release(&page->owner, flags);
 }
 
@@ -44,27 +44,28 @@ static struct large large_of_run(struct run run, size_t slices) {
     return (struct large){run.start, run.zero};
 }
 
-// The budget of blocks of which nothing is known (reserve.h).
-static struct large large_of_warm(struct run run, size_t bytes) {
+// A block on slices that are not resident as far as is known: only what the program touches is.
+static struct large large_of_cold(struct run run, size_t bytes) {
     struct large block = large_of_run(run, slices_for(bytes));
-    bool unknown = bytes < FRESH_BYTES_MIN ? filling_is_unknown() : fresh_is_unknown();
-    if (unknown) reserve_begin_unknown(page_of(block.start));
+    if (block.start == NULL || run.warm) return block;
+    policy_begin_sparse(page_of(block.start));
+    fill_watch(block.start, bytes, bytes);
     return block;
 }
 
-static struct large large_of_mapping(size_t bytes, size_t alignment) {
+static struct large large_of_mapping(size_t bytes, size_t alignment, bool filled) {
     struct large block = {NULL, true};
-    block.start = jumbo_allocate(bytes, alignment, &block.zero);
+    block.start = jumbo_allocate(bytes, alignment, filled, &block.zero);
     return block;
 }
 
 // A mapping is larger than a slice, so no two mappings begin in the same slice.
-static struct large large_jumbo(size_t bytes, size_t alignment) {
+static struct large large_jumbo(size_t bytes, size_t alignment, bool filled) {
     size_t slices = slices_for(bytes);
     struct run run = arena_take_shared(slices, alignment_slices_of(alignment));
     if (run.start != NULL) return large_of_run(run, slices);
     bytes = bytes > SLICE_BYTES ? bytes : 2 * SLICE_BYTES;
-    return large_of_mapping(bytes, alignment);
+    return large_of_mapping(bytes, alignment, filled);
 }
 
 // In the secure flavour large blocks are whole slices: they wait in quarantine as such.
@@ -83,83 +84,29 @@ static struct large large_packed(size_t bytes) {
     return (struct large){run.start, run.zero};
 }
 
-// Takes a block from an arena, or from memory that takes no page fault. From FRESH_BYTES_MIN on a
-// cached mapping comes first: blocks that shrink in their slices leave few superblocks completely
-// free, and the cache would not be used while the keeper prepares warm slices.
-static struct large large_warm(size_t bytes, size_t alignment, bool spares) {
-    size_t slices = slices_for(bytes);
-    struct run run = arena_take_shared(slices, 1);
-    if (run.start != NULL) return large_of_run(run, slices);
-    bool mapping_fits = alignment <= os_page_bytes(); // slices are aligned to 64 KiB
+// Takes a cached mapping. Blocks on slices come first below LARGE_MOVABLE_BYTES; but blocks that
+// shrink in their slices leave few superblocks completely free, and the cache would not be used.
+static struct large large_cached(size_t bytes, size_t alignment, bool filled) {
     bool movable = bytes >= LARGE_MOVABLE_BYTES;
-    bool cached = movable || (bytes >= FRESH_BYTES_MIN && partition_now() == 0);
-    if (mapping_fits && cached && mapping_cache_has(bytes, movable ? SIZE_MAX : 2 * bytes))
-        return large_of_mapping(bytes, alignment);
-    if (!spares && slices <= RUN_SLICES_MAX) run = run_allocate_warm((unsigned)slices);
-    if (run.start != NULL) return large_of_warm(run, bytes);
-    if (bytes < LARGE_MOVABLE_BYTES && partition_now() != 0) return large_none; // partition.h
-    // If `cached`, the cache has been asked already.
-    if (cached || !mapping_fits || !mapping_cache_has(bytes, 2 * bytes)) return large_none;
-    return large_of_mapping(bytes, alignment);
+    if (bytes < CACHED_BYTES_MIN || alignment > os_page_bytes()) return large_none;
+    if (!movable && partition_now() != 0) return large_none; // partition.h
+    if (!mapping_cache_has(bytes, movable ? SIZE_MAX : 2 * bytes)) return large_none;
+    return large_of_mapping(bytes, alignment, filled);
 }
 
-static const struct run run_none = {NULL, false, false};
-
-// Some slices of a unit of 2 MiB that this thread populates, if the program fills such blocks, or
-// if that is unknown and the budget has room.
-static struct run run_of_unit(size_t bytes) {
+// A block that is expected to be filled, on memory that is resident: warm slices, some of a unit
+// that this thread populates, or a mapping with huge pages. In the secure flavour mappings are not
+// kept in quarantine. Start NULL: none fits.
+static struct large large_filled(size_t bytes) {
     unsigned slices = (unsigned)slices_for(bytes);
-    if (bytes >= FRESH_BYTES_MIN)
-        return fresh_affords_unknown(bytes) ? reserve_take(slices) : run_none;
-    enum filling filling = filling_of_next();
-    bool takes =
-        filling == FILLING_UNKNOWN ? reserve_affords_unknown(slices) : filling == FILLING_EXPECTED;
-    return takes ? reserve_take(slices) : run_none;
-}
-
-// True: the block leaves what the keeper has prepared to others, because the program may not fill
-// it. More than that is warm if it was freed.
-static bool spares_reserve(size_t bytes) {
-    if (!reserve_has_keeper() || reserve_is_preferred() || space_is_scarce()) return false;
-    if (KEEL_SECURE || bytes >= LARGE_MOVABLE_BYTES) return false;
-    bool filled = bytes < FRESH_BYTES_MIN ? filling_is_seen() : fresh_is_seen();
-    size_t prepared = reserve_target() + run_live_slices() / 8 + 2 * HUGE_SLICES;
-    return !filled && run_dirty_slices() < prepared + slices_for(bytes);
-}
-
-// Takes warm slices if possible.
-static struct run run_likely_filled(size_t bytes, bool populates, bool spares) {
-    unsigned slices = (unsigned)slices_for(bytes);
-    struct run run = spares ? run_none : run_allocate_warm(slices);
-    if (run.start != NULL) return run;
-    if (populates) run = run_of_unit(bytes);
-    if (run.start != NULL) return run;
-    run = spares ? run_allocate_cold(slices) : run_allocate(slices);
-    if (run.start != NULL && !run.warm && bytes < FRESH_BYTES_MIN) filling_watch(run.start, bytes);
-    return run;
-}
-
-static void watch_fresh(struct run run, size_t bytes) {
-    if (run.start != NULL && !run.warm) fresh_begin(run.start, bytes, FRESH_SLICES);
-}
-
-// A run within a unit can have been populated as one huge page.
-static struct run run_for_block(size_t bytes, size_t alignment_slices, bool populates,
-                                bool spares) {
-    unsigned slices = (unsigned)slices_for(bytes);
-    struct run run = alignment_slices > 1 ? run_allocate_aligned(slices, (unsigned)alignment_slices)
-                     : slices <= HUGE_SLICES ? run_likely_filled(bytes, populates, spares)
-                                             : run_allocate(slices);
-    watch_fresh(run, bytes);
-    return run;
-}
-
-// True: on huge pages of its own the block takes fewer page faults than on cold slices. In the
-// secure flavour mappings are not kept in quarantine.
-static bool is_better_mapped(size_t bytes, bool populates) {
-    if (KEEL_SECURE) return false;
-    return fresh_is_expected(bytes) ||
-           (populates && slices_for(bytes) > HUGE_SLICES && fresh_affords_unknown(bytes));
+    struct run run = {NULL, false, false};
+    if (slices <= HUGE_SLICES)
+        run = reserve_take(slices);
+    else if (slices <= RUN_SLICES_MAX)
+        run = run_allocate_warm(slices);
+    if (run.start != NULL || KEEL_SECURE || slices < HUGE_SLICES / 2)
+        return large_of_run(run, slices);
+    return large_jumbo(bytes, 1, true);
 }
 
 struct large large_allocate(size_t bytes, size_t alignment, bool populates) {
@@ -169,21 +116,22 @@ struct large large_allocate(size_t bytes, size_t alignment, bool populates) {
     if (is_packed(bytes, alignment)) return large_packed(bytes);
     size_t alignment_slices = alignment_slices_of(alignment);
     size_t slices = slices_for(bytes);
-    bool spares = populates && spares_reserve(bytes);
-    if (bytes >= CACHED_BYTES_MIN && alignment_slices == 1) {
-        struct large block = large_warm(bytes, alignment, spares);
-        if (block.start != NULL) return block;
-    }
-    if (bytes >= FRESH_BYTES_MIN) fresh_learn();
+    bool filled = populates && (fill_expects(bytes) || policy_is_preferred());
+    if (filled && fill_is_probe(bytes)) filled = false;
+    struct large block = large_cached(bytes, alignment, filled);
+    if (block.start == NULL && filled && alignment_slices == 1) block = large_filled(bytes);
+    if (block.start != NULL) return block;
     bool too_wide = alignment_slices > 1 && slices + alignment_slices - 1 > SUPERBLOCK_SLICES;
-    bool movable = bytes >= LARGE_MOVABLE_BYTES;
-    if (movable || too_wide || is_better_mapped(bytes, populates)) {
-        struct large block = large_jumbo(bytes, alignment);
+    if (bytes >= LARGE_MOVABLE_BYTES || too_wide) {
+        block = large_jumbo(bytes, alignment, filled);
         // Where the system refuses a mapping, there may still be slices.
         if (block.start != NULL || too_wide || slices > RUN_SLICES_MAX) return block;
     }
-    struct run run = run_for_block(bytes, alignment_slices, populates, spares);
-    return run.warm ? large_of_warm(run, bytes) : large_of_run(run, slices);
+    if (alignment_slices > 1)
+        return large_of_cold(run_allocate_aligned((unsigned)slices, (unsigned)alignment_slices),
+                             bytes);
+    return large_of_cold(run_allocate_narrow((unsigned)slices, filled ? RUN_WARM : RUN_SMALL),
+                         bytes);
 }
 
 struct large large_allocate_in(struct arena* arena, size_t bytes, size_t alignment) {
@@ -197,35 +145,24 @@ struct large large_allocate_in(struct arena* arena, size_t bytes, size_t alignme
 struct large large_allocate_movable(size_t bytes) {
     if (!large_is_possible(bytes, 1) || !limit_admits(bytes)) return large_none;
     size_t slices = slices_for(bytes);
-    if (bytes >= FRESH_BYTES_MIN) fresh_learn();
     if (bytes >= LARGE_MOVABLE_BYTES) {
-        struct large block = large_jumbo(bytes, 1);
+        struct large block = large_jumbo(bytes, 1, fill_expects(bytes));
         if (block.start != NULL || slices > RUN_SLICES_MAX) return block;
     }
-    struct run run = run_allocate_growing((unsigned)slices);
-    watch_fresh(run, bytes);
-    return large_of_run(run, slices);
+    return large_of_cold(run_allocate_growing((unsigned)slices), bytes);
 }
 
 void large_end(struct page* page) {
-    reserve_end_unknown(page);
+    fill_end(page->start, page->bytes);
+    policy_end_sparse(page);
     atomic_set_release(&page->owner, 0);
-}
-
-// The block's place, if it has one, must not stay: the next block that begins there gets its own.
-static void end_fresh(const struct page* page) {
-    if (page->bytes >= FRESH_BYTES_MIN) fresh_end(page->start);
 }
 
 // Moves the block from its slices into a mapping, by moving page tables.
 static void* leave_run(struct page* page, size_t bytes) {
     char* start = page->start;
     if (bytes < LARGE_MOVABLE_BYTES || arena_of(start) != NULL) return NULL;
-    // A copy into warm memory takes no page fault. One into huge pages takes a few, where the part
-    // that the program will fill would take hundreds.
-    if (mapping_cache_has(bytes, SIZE_MAX)) return NULL;
-    if (fresh_is_expected(bytes) && fresh_doubles(start, page->bytes, bytes)) return NULL;
-    end_fresh(page);
+    if (mapping_cache_has(bytes, SIZE_MAX)) return NULL; // a copy takes no page fault
     uintptr_t heap = atomic_get(&page->owner) & ~(uintptr_t)PAGE_FLAGS;
     void* moved = jumbo_adopt(heap, start, page->bytes, bytes);
     if (moved == NULL) return NULL;
@@ -300,7 +237,6 @@ void large_release(struct page* page) {
         return;
     }
     bool jumbo = (owner & PAGE_JUMBO) != 0;
-    if (!jumbo) end_fresh(page);
     if (jumbo) {
         large_unseal(page);
         jumbo_release(page, reserve_admits_warm());
@@ -328,9 +264,9 @@ void* large_resize(struct page* page, size_t bytes) {
     if (wanted > RUN_SLICES_MAX) return leave_run(page, bytes);
     if (wanted > slices && !run_extend(page->start, (unsigned)slices, (unsigned)wanted))
         return leave_run(page, bytes);
-    if (wanted * SLICE_BYTES < FRESH_BYTES_MIN) end_fresh(page);
+    fill_end(page->start, page->bytes);
     if (wanted < slices)
         run_release(page->start + wanted * SLICE_BYTES, (unsigned)(slices - wanted));
-    reserve_resize_unknown(page, wanted * SLICE_BYTES);
+    policy_resize_large(page, wanted * SLICE_BYTES);
     return page->start;
 }

@@ -1,10 +1,10 @@
 #include "allocator/page/page.h"
 #include "base/counters.h"
 #include "base/panic.h"
+#include "os/memory.h"
 #include <string.h>
 
-// Of larger blocks the program is the first to touch most system pages, and it may not touch all.
-#define AHEAD_BYTES_MAX ((size_t)16 << 10)
+#define AHEAD_PAGES ((unsigned)(SLICE_BYTES / SYSTEM_PAGE))
 
 // Random bits for the order of blocks. The generator is not one for secrets, but its seed is one.
 static uint32_t order_bits(void) {
@@ -63,6 +63,11 @@ static unsigned resident_now(const struct page* page) {
     unsigned touched = (unsigned)((carved + SYSTEM_PAGE - 1) / SYSTEM_PAGE);
     if ((use->fresh & PAGE_COLD) == 0) return (unsigned)(page->bytes / SYSTEM_PAGE);
     return touched > use->resident ? touched : use->resident;
+}
+
+// How much the program has not touched yet. The part that is not resident counts as that.
+static int64_t untouched_bytes(const struct page* page) {
+    return (int64_t)page->bytes - (int64_t)(resident_now(page) * SYSTEM_PAGE);
 }
 
 static void note_absent(struct page* page) {
@@ -128,6 +133,7 @@ struct page* page_begin_fitted(char* start, unsigned slices, unsigned size_class
     use->fresh = (uint8_t)fresh;
     use->resident = (uint16_t)resident;
     use->prev = NULL;
+    if ((fresh & PAGE_COLD) != 0) policy_touch(-untouched_bytes(page));
     atomic_set_release(&page->owner, owner);
     for (unsigned i = 1; i < slices; i++) {
         page[i].distance = (uint8_t)i;
@@ -212,7 +218,8 @@ void page_end(struct page* page) {
         queue_end_rows(page);
     }
     note_absent(page);
-    page_end_afforded(page);
+    if ((page_use(page)->fresh & PAGE_COLD) != 0) policy_touch(untouched_bytes(page));
+    page_end_trust(page);
     unsigned slices = (unsigned)(page->bytes / SLICE_BYTES);
     for (unsigned i = 0; i < slices; i++) atomic_set_release(&page[i].owner, 0);
 }
@@ -222,28 +229,17 @@ void page_forget_blocks(struct page* page) {
     if (!KEEL_SECURE) return;
     for (uint32_t i = 0; i < use->carved; i++) block_erase(page_block(page, i), page->block_bytes);
     page_unlink_all(page);
-    use->used = use->carved = 0;
+    use->used = 0;
+    page_uncarve(page, use->fresh & ~(unsigned)PAGE_COLD); // no page begins again before it ends
 }
 
-// Carving is about to write to a system page that may not be resident. True: now it is. A page that
-// will be filled and is cold though there is a keeper shows that the keeper is behind: then this
-// thread populates, with one call for several system pages, as without a keeper.
-static bool carve_ahead(const struct page* page, unsigned fresh, char* first) {
-    bool fills = (fresh & PAGE_FILLS) != 0;
-    unsigned pages = (unsigned)(page->bytes / SYSTEM_PAGE);
-    if (page->block_bytes > (fills ? AHEAD_BYTES_MAX : SYSTEM_PAGE)) return false;
-    if (fills || !reserve_has_keeper())
-        return (fresh & PAGE_AHEAD) != 0 &&
-               prefault_now(page->start, first, pages, page_use(page)->resident, fills);
-    bool late = (fresh & PAGE_AHEAD) != 0 && prefault_late(page->start, first, pages);
-    prefault_request(page->start, (unsigned)((size_t)(first - page->start) / SYSTEM_PAGE), pages);
-    return late;
-}
-
-static void carve_cold(const struct page* page, char* first) {
-    unsigned index = (unsigned)((size_t)(first - page->start) / SYSTEM_PAGE);
-    if (index < page_use(page)->resident) return;
-    if (!carve_ahead(page, page_use(page)->fresh, first)) count_fault();
+KEEL_UNRACED_UPDATE void page_uncarve(struct page* page, unsigned fresh) {
+    struct page_use* use = page_use(page);
+    int64_t before = untouched_bytes(page);
+    use->carved = 0;
+    use->resident = 0;
+    use->fresh = (uint8_t)fresh;
+    policy_touch(before - untouched_bytes(page));
 }
 
 // Links `count` adjacent blocks in the order of their addresses.
@@ -268,12 +264,43 @@ static unsigned carve_count(const struct page* page, const char* first, unsigned
     return count < limit ? count : limit;
 }
 
+// A page with small blocks is carved system page by system page. From the third on, this call
+// provides as many as are carved already, so that five calls of 16 take page faults:
+//
+//   system page   0     1     2       4           8                       16
+//   provided      | 1   | 1   | 2     | 4         | 8                     |
+//
+// Not before `first`: the content of a carved block may end in the same system page. Larger blocks
+// may not be filled, and their system pages are the program's to touch.
+static bool provide_ahead(const struct page* page, char* first, unsigned index) {
+    if (page->block_bytes > SYSTEM_PAGE || index < 2) return false;
+    if ((page_use(page)->fresh & PAGE_AHEAD) == 0) return false;
+    if ((index & (index - 1)) != 0) return index < AHEAD_PAGES; // an earlier call has provided it
+    unsigned pages = (unsigned)(page->bytes / SYSTEM_PAGE);
+    unsigned end = index + (index < AHEAD_PAGES ? index : AHEAD_PAGES);
+    if (end > pages) end = pages;
+    os_provide(first, (size_t)(page->start + end * SYSTEM_PAGE - first));
+    return true;
+}
+
+// The first touch of a system page that may not be resident.
+static void carve_cold(const struct page* page) {
+    char* first = carve_first(page);
+    unsigned index = (unsigned)((size_t)(first - page->start) / SYSTEM_PAGE);
+    if (!page_begins_system_page(page) || index < page_use(page)->resident) return;
+    if (!provide_ahead(page, first, index)) count_fault();
+}
+
 // Before the caller writes to the blocks.
-static void carve_begin(struct page* page, char* first, unsigned count) {
+static void carve_begin(struct page* page, unsigned count) {
     struct page_use* use = page_use(page);
-    if ((use->fresh & PAGE_COLD) != 0 && page_begins_system_page(page)) carve_cold(page, first);
+    bool cold = (use->fresh & PAGE_COLD) != 0;
+    if (cold) carve_cold(page);
+    int64_t before = cold ? untouched_bytes(page) : 0;
     use->carved = (uint16_t)(use->carved + count);
     use->used += count;
+    int64_t touched = cold ? before - untouched_bytes(page) : 0;
+    if (touched != 0) policy_touch(touched);
     count_work(WORK_CARVE_LINKS, count);
 }
 
@@ -281,7 +308,7 @@ struct block* page_carve(struct page* page) {
     char* first = carve_first(page);
     unsigned count = carve_count(page, first, CARVE_LINKS_MAX);
     if (count == 0) return NULL;
-    carve_begin(page, first, count);
+    carve_begin(page, count);
     struct block* list = carve_list(first, page->block_bytes, count);
     return list;
 }
@@ -299,7 +326,7 @@ unsigned page_carve_into(struct page* page, struct block** end, unsigned limit) 
     char* first = carve_first(page);
     unsigned count = carve_count(page, first, limit);
     if (count == 0) return 0;
-    carve_begin(page, first, count);
+    carve_begin(page, count);
     struct block** blocks = end - count;
     const uint8_t* order = random_order(count, buffer);
     const uintptr_t key = block_guard.key; // else it is read again after each write

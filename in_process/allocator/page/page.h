@@ -14,21 +14,23 @@
 #include "allocator/page/free_queue.h"
 #include "allocator/page/size_class.h"
 #include "allocator/slices/page_map.h"
-#include "allocator/slices/prefault.h"
-#include "allocator/slices/reserve.h"
+#include "allocator/slices/policy.h"
 #include <stdbool.h>
 
+// The smallest size of a system page. Where system pages are larger, carving only takes smaller steps
+// than necessary.
+#define SYSTEM_PAGE ((uintptr_t)4096)
 #define CARVE_LINKS_MAX 16u
 #define CARVE_WARM_MIN 4u // large blocks would otherwise need a refill each
 
 // State of the memory after the carved blocks: a set of flags.
 enum page_fresh {
-    PAGE_ZERO = 1,  // it is zero
-    PAGE_COLD = 2,  // behind `resident` it may not be: a system page's first touch is a page fault
-    PAGE_AHEAD = 4, // without a keeper, carving populates system pages ahead (prefault.h)
-    PAGE_FILLS = 8, // likewise, and the heap has filled a page of this class
-    PAGE_WARM = 16, // all of it is resident
-    PAGE_AFFORDED = 32, // it was when the page began, although the page may never be filled
+    PAGE_ZERO = 1,   // it is zero
+    PAGE_COLD = 2,   // behind `resident` it may not be: a system page's first touch is a page fault
+    PAGE_AHEAD = 16, // carving may provide system pages ahead, by a call to the system
+    PAGE_WARM = 4,   // all of it is resident
+    PAGE_TRUSTED =
+        8, // it was when the page began, although the page may never be filled (policy.h)
 };
 
 // The heap's list in which the page is. A full page (PAGE_FULL in its owner word) is UNLISTED.
@@ -95,14 +97,16 @@ struct page* page_begin_fitted(char* start, unsigned slices, unsigned size_class
 // linear in the blocks, at most 4,096 of 16 bytes, and verifies that they are free.
 void page_end(struct page* page);
 
-// A page that began warm by reserve_affords_warm has been filled, or is empty: it does not count
-// any more.
-KEEL_INLINE void page_end_afforded(struct page* page) {
+// A page that began warm on trust has been filled, or is empty: it does not count any more.
+KEEL_INLINE void page_end_trust(struct page* page) {
     struct page_use* use = page_use(page);
-    if ((use->fresh & PAGE_AFFORDED) == 0) return;
-    use->fresh &= (uint8_t)~PAGE_AFFORDED;
-    reserve_ended_warm((unsigned)(page->bytes / SLICE_BYTES));
+    if ((use->fresh & PAGE_TRUSTED) == 0) return;
+    use->fresh &= (uint8_t)~PAGE_TRUSTED;
+    policy_trust(-(int64_t)(page->bytes / SLICE_BYTES));
 }
+
+// Makes the page one without carved blocks. `fresh`: the state of its memory now.
+void page_uncarve(struct page* page, unsigned fresh);
 
 // For the secure flavour, before the end of a page with live blocks: no block of it is live. Linear
 // in the blocks.

@@ -1,6 +1,6 @@
 #include "allocator/slices/jumbo.h"
-#include "allocator/slices/fresh.h"
-#include "allocator/slices/reserve.h"
+#include "allocator/slices/fill.h"
+#include "allocator/slices/policy.h"
 #include "allocator/slices/window.h"
 #include "base/bits.h"
 #include "base/checked.h"
@@ -10,7 +10,6 @@
 #include <string.h>
 
 #define TABLE_BYTES ((size_t)2 << 20) // described by one page-table page (x86-64, arm64 with 4 KiB)
-#define UNUSED_BYTES_MAX ((size_t)8 << 20)
 
 // Another thread may have unmapped the range just before. The system has given it to us, which
 // orders all accesses; loading the word that jumbo_leave released expresses that order in the
@@ -27,47 +26,44 @@ static void jumbo_enter(struct page* page, uintptr_t owner, char* start, size_t 
 
 static void jumbo_leave(struct page* page) {
     (void)atomic_sub(&mapping_live_total, (int64_t)page->bytes);
-    reserve_end_unknown(page);
-    fresh_end(page->start);
+    fill_end(page->start, page->bytes);
+    policy_end_sparse(page);
     page->start = NULL;
     atomic_set_release(&page->owner, 0);
 }
 
-// A mapping of at least `bytes` in a window that is described. Start NULL: no memory.
-static struct mapping map_described(size_t bytes, size_t alignment, enum fresh_memory* memory) {
-    struct mapping mapping;
-    mapping.start = fresh_map(bytes, alignment, &mapping.bytes, memory);
+// A mapping of at least `bytes` in a window that is described, of whole huge pages if `filled`; what
+// is too much goes to the cache. Start NULL: no memory.
+static struct mapping map_described(size_t bytes, size_t alignment, bool filled) {
+    struct mapping mapping = {NULL, bytes};
+    // The system aligns a mapping of whole huge pages to them by itself.
+    if (filled) mapping.bytes = round_up(bytes, HUGE_SLICES * SLICE_BYTES);
+    mapping.start = os_map(mapping.bytes, alignment);
     if (mapping.start == NULL) return mapping;
-    if (window_for(mapping.start) != NULL) return mapping_cache_cut(mapping, bytes);
-    (void)os_unmap(mapping.start, mapping.bytes);
-    return (struct mapping){NULL, 0};
+    if (window_for(mapping.start) == NULL) {
+        (void)os_unmap(mapping.start, mapping.bytes);
+        return (struct mapping){NULL, 0};
+    }
+    if (filled) os_prefer_huge_pages(mapping.start, mapping.bytes);
+    return mapping_cache_cut(mapping, bytes);
 }
 
-// True: a new mapping is better than a cached one, because that would have to grow by more than a
-// quarter of the block, in part by small pages.
-// But memory that stays in the cache is not used: so it is used if it is more than an eighth of
-// what is live and 8 MiB.
-static bool is_better_fresh(size_t bytes) {
-    if (!fresh_is_expected(bytes) || mapping_cache_has(bytes - bytes / 4, SIZE_MAX)) return false;
-    return bytes < FRESH_PROVEN_BYTES ||
-           mapping_cache_bytes() <= jumbo_live_bytes() / 8 + UNUSED_BYTES_MAX;
-}
-
-void* jumbo_allocate(size_t bytes, size_t alignment, bool* zero) {
+void* jumbo_allocate(size_t bytes, size_t alignment, bool filled, bool* zero) {
     size_t unit = os_page_bytes();
     bytes = round_up(bytes, unit);
     if (alignment < unit) alignment = unit;
-    bool fresh = is_better_fresh(bytes);
-    enum fresh_memory memory;
-    struct mapping mapping = {NULL, 0};
-    if (!fresh) mapping = mapping_cache_take(bytes, alignment, fresh_is_expected(bytes));
+    filled = filled && policy_may_have_huge();
+    struct mapping mapping = mapping_cache_take(bytes, alignment, filled);
     *zero = mapping.start == NULL;
-    if (mapping.start == NULL) mapping = map_described(bytes, alignment, &memory);
+    if (mapping.start == NULL) mapping = map_described(bytes, alignment, filled);
     char* start = mapping.start;
     if (start == NULL) return NULL;
     jumbo_enter(page_of(start), PAGE_JUMBO, start, mapping.bytes);
-    if (*zero) fresh_begin(start, mapping.bytes, memory);
-    if (*zero && memory == FRESH_UNKNOWN) reserve_begin_unknown(page_of(start));
+    if (!*zero) policy_uncache(page_of(start));
+    if (*zero && !filled) {
+        policy_begin_sparse(page_of(start));
+        fill_watch(start, mapping.bytes, mapping.bytes);
+    }
     count_event(EVENT_JUMBO_ALLOCATED, 1);
     return start;
 }
@@ -75,7 +71,9 @@ void* jumbo_allocate(size_t bytes, size_t alignment, bool* zero) {
 void jumbo_release(struct page* page, bool keep) {
     char* start = page->start;
     size_t bytes = page->bytes;
+    bool sparse = page->sparse != 0;
     jumbo_leave(page); // before another thread may map the range
+    if (keep) policy_cache(sparse, bytes);
     if (keep)
         mapping_cache_put((struct mapping){start, bytes});
     else
@@ -136,7 +134,7 @@ static bool jumbo_shrink(struct page* page, size_t bytes) {
     if (page->bytes < used + MAPPING_CUT_MIN || window_for(rest) == NULL) return false;
     size_t rest_bytes = page->bytes - used;
     (void)atomic_sub(&mapping_live_total, (int64_t)rest_bytes);
-    reserve_resize_unknown(page, used);
+    policy_resize_large(page, used);
     mapping_cache_put((struct mapping){rest, rest_bytes});
     return true;
 }
@@ -158,7 +156,7 @@ static void* resize_mapping(struct page* page, size_t bytes) {
         jumbo_enter(page_of(warm.start), owner, warm.start, warm.bytes);
         return warm.start;
     }
-    bool filled = fresh_doubles(old_start, old_bytes, bytes);
+    bool filled = policy_may_have_huge() && fill_doubles(old_start, old_bytes, bytes);
     if (os_remap(old_start, old_bytes, bytes)) return enter_grown(owner, old_start, bytes, filled);
     char* start = move_to_grow(old_start, old_bytes, bytes);
     if (start == NULL && bytes > old_bytes) start = copy_to_grow(old_start, old_bytes, bytes);
@@ -173,13 +171,10 @@ static void* resize_mapping(struct page* page, size_t bytes) {
 void* jumbo_resize(struct page* page, size_t bytes) {
     KEEL_ASSERT(bytes > SLICE_BYTES);
     char* old_start = page->start;
-    bool unknown = page->unknown != 0;
     bytes = round_up(bytes, os_page_bytes());
     if (bytes == page->bytes) return old_start;
     if (bytes < page->bytes && jumbo_shrink(page, bytes)) return old_start;
-    char* resized = resize_mapping(page, bytes);
-    if (unknown) reserve_begin_unknown(page_of(resized != NULL ? resized : old_start));
-    return resized;
+    return resize_mapping(page, bytes);
 }
 
 void* jumbo_adopt(uintptr_t heap, char* old_start, size_t old_bytes, size_t bytes) {

@@ -13,9 +13,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// `alignment` is a power of two. NULL: no memory. bytes <= KEEL_SIZE_MAX. *zero: all of it is known
-// to be zero.
-void* jumbo_allocate(size_t bytes, size_t alignment, bool* zero);
+// `alignment` is a power of two. NULL: no memory. bytes <= KEEL_SIZE_MAX. `filled`: the program is
+// expected to fill it, so it gets huge pages. *zero: all of it is known to be zero.
+void* jumbo_allocate(size_t bytes, size_t alignment, bool filled, bool* zero);
 // `keep`: its memory stays warm for the next (mapping_cache.h).
 void jumbo_release(struct page* page, bool keep);
 

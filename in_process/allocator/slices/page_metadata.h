@@ -56,7 +56,7 @@ struct page {
     size_t usable;        // of a large block: its bytes before its state word
     uint8_t distance;     // PAGE_INTERIOR: slices back to the first one, 1..63
     uint8_t partition;    // of a large block (partition.h); that of small blocks is in size_class
-    uint8_t unknown;      // of a large block, 1: it counts in a budget (reserve_begin_unknown)
+    uint8_t sparse;       // of a large block, 1: it is on cold memory (policy_begin_sparse)
     uint32_t reciprocal;  // of block_bytes / 16, times 2^31, rounded up (checked_copy.c)
     char* states;         // start + block_bytes - 8: the state word of block 0
 };

@@ -1,6 +1,7 @@
 // Searching for runs and taking them.
 #include "allocator/slices/run.h"
 #include "allocator/slices/arena.h"
+#include "allocator/slices/huge_unit.h"
 #include "allocator/slices/range.h"
 #include "allocator/slices/superblock.h"
 #include "base/bits.h"
@@ -28,9 +29,7 @@ size_t run_narrow_missed(void) {
 
 static uint64_t eligible_slices(struct superblock* superblock, uint64_t free,
                                 enum run_preference preference) {
-    if (preference == RUN_ANY) return free;
-    uint64_t touched = atomic_get(&superblock->touched);
-    return preference == RUN_WARM ? free & touched : free & ~touched;
+    return preference == RUN_WARM ? free & atomic_get(&superblock->touched) : free;
 }
 
 // One search. It looks at few superblocks of each set and tries few compare-and-swaps; if a bound
@@ -39,7 +38,6 @@ struct search {
     unsigned slices;
     unsigned room; // this many more slices must be free behind the run; they are not taken
     enum run_preference preference;
-    bool strict;      // no others, and only `bucket`
     unsigned bucket;  // the lowest one in which all runs are long enough
     unsigned lowest;  // the lowest one in which some may be
     unsigned tries;   // compare-and-swaps left
@@ -123,6 +121,7 @@ static struct run bucket_take(struct window* window, unsigned bucket,
     for (unsigned probe = 0; search->tries > 0; probe++) {
         index = index_set_next(window_set(window, SET_RUNS + bucket), index);
         if (index >= WINDOW_SUPERBLOCKS) return run_none;
+        if (preference == RUN_SMALL && superblock_in_huge_zone(window, index)) return run_none;
         if (probe == RUN_PROBES) break;
         struct run run = superblock_take(window, index, preference, search);
         if (run.start != NULL) return run;
@@ -135,15 +134,14 @@ static struct run bucket_take(struct window* window, unsigned bucket,
 
 static struct run window_take(struct window* window, struct search* search) {
     unsigned bucket = search->bucket;
-    if (search->strict) return bucket_take(window, bucket, search->preference, search);
-    struct run run = search->preference == RUN_COLD ? bucket_take(window, bucket, RUN_COLD, search)
-                                                    : dirty_take(window, search);
+    enum run_preference any = search->preference == RUN_SMALL ? RUN_SMALL : RUN_ANY;
+    struct run run = run_none;
+    if (search->preference == RUN_WARM) run = dirty_take(window, search);
     if (run.start == NULL && bucket != search->lowest)
-        run = bucket_take(window, bucket - 1, RUN_ANY, search);
-    if (run.start == NULL) run = bucket_take(window, bucket, RUN_ANY, search);
-    if (run.start == NULL && bucket < RUN_BUCKETS - 1) {
-        run = bucket_take(window, RUN_BUCKETS - 1, RUN_ANY, search);
-    }
+        run = bucket_take(window, bucket - 1, any, search);
+    if (run.start == NULL) run = bucket_take(window, bucket, any, search);
+    if (run.start == NULL && bucket < RUN_BUCKETS - 1)
+        run = bucket_take(window, RUN_BUCKETS - 1, any, search);
     return run;
 }
 
@@ -276,8 +274,9 @@ static struct run narrow_or_grow(unsigned slices, enum run_preference preference
     for (unsigned round = 0; round < 3; round++) {
         struct run run = narrow_allocate(&search);
         if (run.start != NULL) return run;
-        if (!window_grow(1) && !run_open_closed()) break;
+        if (!window_grow(1) && (preference == RUN_SMALL || !run_open_closed())) break;
     }
+    if (preference == RUN_SMALL) return narrow_or_grow(slices, RUN_ANY);
     return search.cut_short ? narrow_allocate_anywhere(&search) : run_none;
 }
 
@@ -308,32 +307,6 @@ static struct run allocate(unsigned slices, enum run_preference preference) {
 struct run run_allocate(unsigned slices) {
     struct run run = arena_take_shared(slices, 1);
     return run.start != NULL ? run : allocate(slices, RUN_WARM);
-}
-
-// In the set where some runs may be long enough, in that where all are, and in that of free
-// superblocks.
-static struct run cold_allocate(struct search* search) {
-    const unsigned slices = search->slices;
-    const unsigned buckets[] = {bit_highest(slices), bucket_of_all(slices), RUN_BUCKETS - 1};
-    struct run run = run_none;
-    for (unsigned i = 0; i < 3 && run.start == NULL; i++) {
-        if (i > 0 && buckets[i] == buckets[i - 1]) continue;
-        search->bucket = buckets[i];
-        search->windows = 0;
-        run = windows_take(buckets[i], search);
-        count_work(WORK_RUN_WINDOWS, search->windows);
-    }
-    return run;
-}
-
-struct run run_allocate_cold(unsigned slices) {
-    struct run run = arena_take_shared(slices, 1);
-    if (run.start != NULL) return run;
-    struct search search = {.slices = slices, .preference = RUN_COLD, .strict = true};
-    run = cold_allocate(&search);
-    // If the search was cut short, there may be cold slices that it has not found.
-    if (run.start == NULL && !search.cut_short && window_grow(1)) run = cold_allocate(&search);
-    return run.start != NULL ? run_count(run, slices) : allocate(slices, RUN_COLD);
 }
 
 // Finds `count` adjacent superblocks that are wholly free and wholly warm. False: none among the

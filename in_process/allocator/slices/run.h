@@ -30,16 +30,12 @@ struct run {
 };
 
 // The slices to prefer. Warm ones cost neither a page fault nor further memory: right for memory
-// that is used soon and wholly. Cold ones occupy only what is touched of them: right for memory
-// that may never be filled.
-enum run_preference { RUN_WARM, RUN_COLD, RUN_ANY };
+// that is used soon and wholly. Memory that may never be filled is better on small pages, outside of
+// the huge zone: there only what is touched of it becomes resident.
+enum run_preference { RUN_WARM, RUN_SMALL, RUN_ANY };
 
 // As run_allocate, with a preference; slices <= RUN_NARROW.
 struct run run_allocate_narrow(unsigned slices, enum run_preference preference);
-
-// A run that is not warm, if a search finds one or the address space grows where there is none;
-// slices <= RUN_NARROW. Bound: three run searches.
-struct run run_allocate_cold(unsigned slices);
 
 // `slices` in 1..RUN_SLICES_MAX. A run of more than 64 consists of whole superblocks except for its
 // last slices.

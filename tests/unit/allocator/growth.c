@@ -1,7 +1,7 @@
 // A block that grows by steps is hardly ever copied: it extends into the memory behind it, and
 // where that is another's, its page tables move instead of its content.
 #include "allocator/page/large.h"
-#include "allocator/slices/fresh.h"
+#include "allocator/slices/fill.h"
 #include "allocator/slices/jumbo.h"
 #include "allocator/slices/run.h"
 #include "base/counters.h"
@@ -123,7 +123,7 @@ static void test_neighbours(void) {
     static char* neighbours[NEIGHBOURS];
     unsigned count = 0;
     kl_collect(true); // no warm mapping to move to
-    fresh_forget();   // the marks of earlier blocks may have looked like filled blocks
+    fill_forget();    // the marks of earlier blocks may have looked like filled blocks
     unsigned char* block = kl_malloc(2 * MIB);
     CHECK(block != NULL);
     mark(block, 0, 2 * MIB);

@@ -260,7 +260,7 @@ static bool holds_cap(size_t bytes, size_t size, size_t cap) {
     bool within = true;
     for (size_t i = 0; i < bytes / size; i++) {
         CHECK((blocks[i] = kl_malloc(size)) != NULL);
-        within &= reserve_held_slices() <= cap + CAP_WARM_SLICES;
+        within &= policy_held() <= cap + CAP_WARM;
     }
     for (size_t i = 0; i < bytes / size; i++) kl_free(blocks[i]);
     return within;
@@ -270,16 +270,16 @@ static bool holds_cap(size_t bytes, size_t size, size_t cap) {
 // warm, slices or mappings, must go back before the second kind fills as much again. With a keeper,
 // which may be late, the threads do that.
 static void test_warm_memory_within_the_cap(void) {
-    size_t cap = reserve_held_slices() + 60 * MIB / SLICE_BYTES;
-    reserve_set_keeper(true);
-    reserve_set_cap(cap);
+    size_t cap = policy_held() + 60 * MIB / SLICE_BYTES;
+    policy_set_keeper(true);
+    policy_set_cap(cap);
     static const size_t sizes[] = {4 * MIB, 1000, 100000, 11 * MIB, 20000, 700000, 200};
     for (unsigned i = 0; i < 14; i++) CHECK(holds_cap(44 * MIB, sizes[i % 7], cap));
-    reserve_set_cap(SIZE_MAX);
-    CHECK(reserve_cap_admits(SIZE_MAX / 2));
+    policy_set_cap(SIZE_MAX);
+    CHECK(policy_cap_admits(SIZE_MAX / 2));
     for (unsigned i = 0; i < 7; i++) (void)holds_cap(44 * MIB, sizes[i], cap);
-    CHECK(reserve_held_slices() > cap); // without it much stays warm
-    reserve_set_keeper(false);
+    CHECK(policy_held() > cap); // without it much stays warm
+    policy_set_keeper(false);
     reserve_discard_all();
 }
 
@@ -298,13 +298,13 @@ static void test_keeper_near_a_limit(void) {
     file_bytes(V2 "/a/memory.current", 990 * MIB); // 10 MiB are left
     usleep(2 * HEADROOM_READ_MS * 1000);
     CHECK(stays_within_limit());
-    for (unsigned i = 0; i < 100 && reserve_target() != 0; i++) usleep(50000);
-    CHECK(reserve_target() == 0);
-    CHECK(!reserve_cap_admits(10 * MIB / SLICE_BYTES));
+    for (unsigned i = 0; i < 100 && policy_target() != 0; i++) usleep(50000);
+    CHECK(policy_target() == 0);
+    CHECK(!policy_cap_admits(10 * MIB / SLICE_BYTES));
 
     file_bytes(V2 "/a/memory.current", 100 * MIB);
     CHECK(populates_again(populated()));
-    CHECK(reserve_cap_admits(800 * MIB / SLICE_BYTES));
+    CHECK(policy_cap_admits(800 * MIB / SLICE_BYTES));
 }
 
 // ---- a real control group, below the one that the process is in ----

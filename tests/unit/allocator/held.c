@@ -124,7 +124,7 @@ static char* held;
 static void mapping_is_here(void) {
     CHECK(mapping_cache_bytes() == held_bytes && mapping_cache_check());
     bool zero;
-    char* again = jumbo_allocate(held_bytes, 1, &zero);
+    char* again = jumbo_allocate(held_bytes, 1, false, &zero);
     CHECK(again == held && is_resident(again) && mapping_cache_bytes() == 0);
     jumbo_release(page_of(again), false);
     CHECK(!is_resident(held) && mapping_cache_check());
@@ -133,7 +133,7 @@ static void mapping_is_here(void) {
 static void test_mapping(size_t bytes_max) {
     held_bytes = 64 * MIB;
     bool zero;
-    held = jumbo_allocate(held_bytes, 1, &zero);
+    held = jumbo_allocate(held_bytes, 1, false, &zero);
     memset(held, 1, held_bytes);
     jumbo_release(page_of(held), true);
     CHECK(mapping_cache_bytes() == held_bytes);

@@ -125,7 +125,7 @@ static void exhaust(bool is_maintained) {
 
 // The last free slices are the maintainer's.
 static void prepare(enum kind kind) {
-    reserve_set_huge(false);
+    policy_set_huge(false);
     kl_free(kl_malloc(1));
     char* spare = run_allocate(SPARE_SLICES).start;
     CHECK(spare != NULL);

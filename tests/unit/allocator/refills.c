@@ -28,7 +28,7 @@ static void* free_one(void* block) {
 
 static void test_idle_maintenance(void) {
     kl_collect(true);
-    CHECK(reserve_is_idle());
+    CHECK(policy_is_at_rest());
     refill_times(20000);
     CHECK(thread_heap->maintenance_weight == MAINTENANCE_WEIGHT_IDLE);
 
@@ -49,20 +49,20 @@ static void test_idle_maintenance(void) {
         refill_times(MAINTENANCE_WEIGHT_BEHIND);
     }
     refill_times(20000);
-    kl_free(memset(kl_malloc((size_t)3 << 20), 1, (size_t)3 << 20));
-    CHECK(!reserve_is_idle());
+    kl_free(memset(kl_malloc((size_t)3 << 19), 1, (size_t)3 << 19));
+    CHECK(!policy_is_at_rest());
     refill_times(MAINTENANCE_WEIGHT_IDLE / 2);
     CHECK(thread_heap->maintenance_weight == MAINTENANCE_WEIGHT_WAITS);
     refill_times(20000);
-    CHECK(thread_heap->maintenance_weight == MAINTENANCE_WEIGHT_WAITS && !reserve_is_idle());
+    CHECK(thread_heap->maintenance_weight == MAINTENANCE_WEIGHT_WAITS && !policy_is_at_rest());
     // When the delay is over, it is returned.
     int64_t delay = option_get(OPTION_RESET_DELAY);
     option_set(OPTION_RESET_DELAY, 1);
-    for (unsigned i = 0; i < 2000 && !reserve_is_idle(); i++) {
+    for (unsigned i = 0; i < 2000 && !policy_is_at_rest(); i++) {
         usleep(1000);
         refill_times(MAINTENANCE_WEIGHT_WAITS / 2);
     }
-    CHECK(reserve_is_idle());
+    CHECK(policy_is_at_rest());
     option_set(OPTION_RESET_DELAY, delay);
 }
 

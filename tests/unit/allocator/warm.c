@@ -1,7 +1,7 @@
 // Freed memory stays warm for a purge delay and then goes back, without a keeper: large blocks that
 // come and go take no page fault, and a program of one thread gets small.
 #include "allocator/heap/pool.h"
-#include "allocator/slices/fresh.h"
+#include "allocator/slices/fill.h"
 #include "allocator/slices/jumbo.h"
 #include "allocator/slices/mapping_cache.h"
 #include "allocator/slices/reserve.h"
@@ -64,7 +64,7 @@ static void test_large_blocks_replaced(void) {
     enum { LIVE = 400, ROUNDS = 4 };
     static char* blocks[LIVE];
     kl_collect(true);
-    fresh_forget(); // the blocks before this test were filled; these are not
+    fill_forget(); // the blocks before this test were filled; these are not
     option_set(OPTION_RESET_DELAY, 600000);
     for (unsigned i = 0; i < LIVE; i++) CHECK((blocks[i] = kl_malloc(5 * MIB)) != NULL);
     for (unsigned i = 0; i < LIVE; i++) blocks[i][0] = 1;
