@@ -181,7 +181,7 @@ static void test_guarded_block(void) {
     CHECK(guarded != NULL);
     char* page = (char*)round_up((uintptr_t)guarded->start, 4096);
     memset(guarded->start, 1, 8 * MIB);
-    reserve_set_keeper(true);
+    policy_set_keeper(true);
     guarded_free(guarded);
     CHECK(is_resident(page)); // it waits
     pid_t child = fork();
