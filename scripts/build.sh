@@ -1,13 +1,18 @@
 #!/usr/bin/env bash
 # Builds everything into build/: the C libraries with CMake, the lab and the peers with Cargo.
+#
+# For packages (packaging/prefix.sh) the environment sets another folder, KEEL_BUILD, another
+# command instead of `cargo build`, KEEL_CARGO, and the folder of its results, KEEL_RELEASE.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
-build=$root/build
+build=${KEEL_BUILD:-$root/build}
+read -ra cargo <<<"${KEEL_CARGO:-cargo build}"
+release=${KEEL_RELEASE:-${CARGO_TARGET_DIR:-target}/release}
 mkdir -p "$build/bin" "$build/lib/keel/peers"
 
 # Runs a command and shows its output only if it fails.
-logged() { "$@" >build/cmake.log 2>&1 || { cat build/cmake.log >&2; exit 1; }; }
+logged() { "$@" >"$build/cmake.log" 2>&1 || { cat "$build/cmake.log" >&2; exit 1; }; }
 
 say() { printf 'build: %s\n' "$*" >&2; }
 
@@ -20,33 +25,34 @@ put() {
 }
 
 say "libkeel and the recorder (C)"
-logged cmake -S . -B build/cmake -G Ninja -DKEEL_OUTPUT_DIR="$build"
-logged cmake --build build/cmake --target libraries
+logged cmake -S . -B "$build/cmake" -G Ninja -DKEEL_OUTPUT_DIR="$build"
+logged cmake --build "$build/cmake" --target libraries
 
 # The real programs that `keel bench --suite real` runs.
 rm -rf "$build/lib/keel/programs"
 cp -r tests/programs "$build/lib/keel/programs"
 
 say "libkeel-secure (C)"
-logged cmake -S . -B build/cmake-secure -G Ninja -DKEEL_OUTPUT_DIR="$build" -DKEEL_SECURE=ON \
+logged cmake -S . -B "$build/cmake-secure" -G Ninja -DKEEL_OUTPUT_DIR="$build" -DKEEL_SECURE=ON \
     -DKEEL_TESTS=OFF
-logged cmake --build build/cmake-secure --target flavour
+logged cmake --build "$build/cmake-secure" --target flavour
 
 say "libkeel-debug (C)"
-logged cmake -S . -B build/cmake-debug -G Ninja -DKEEL_OUTPUT_DIR="$build" -DKEEL_DEBUG=ON \
+logged cmake -S . -B "$build/cmake-debug" -G Ninja -DKEEL_OUTPUT_DIR="$build" -DKEEL_DEBUG=ON \
     -DKEEL_TESTS=OFF
-logged cmake --build build/cmake-debug --target flavour
+logged cmake --build "$build/cmake-debug" --target flavour
 
 say "keel and its player (Rust)"
 # Cargo unifies the features of dependencies over all packages and targets that it builds.
 # --workspace, and an example, which includes the tests' dependencies, give the features that `cargo
-# test --workspace` has: so nothing is compiled twice.
-cargo build --release --locked --workspace --bins --example fuzz
-target=${CARGO_TARGET_DIR:-target}
-put "$target/release/keel" build/bin/keel
-put "$target/release/keel-player" build/lib/keel/keel-player
-put "$target/release/keel-workload" build/lib/keel/keel-workload
+# test --workspace` has: so nothing is compiled twice. A package needs only its programs.
+selected=(--workspace --bins --example fuzz)
+[ -z "${KEEL_CARGO:-}" ] || selected=(-p keel-cli -p keel-player -p keel-workloads --bins)
+"${cargo[@]}" --release --locked "${selected[@]}"
+put "$release/keel" "$build/bin/keel"
+put "$release/keel-player" "$build/lib/keel/keel-player"
+put "$release/keel-workload" "$build/lib/keel/keel-workload"
 
 say "the peers (Rust, from crates)"
 lab/peers/build.sh "$build/lib/keel/peers"
-say "done: build/bin/keel"
+say "done: ${build#"$root/"}/bin/keel"

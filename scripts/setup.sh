@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs the tools for the named purposes if they are missing: setup.sh
-# build|test|check|arm64|programs|systems|neighbours ... "programs" are those that `make
-# test-programs` runs; their files name the packages. Uses apt as root; without root it prints the
-# command to run.
+# build|test|check|packages|test-packages|arm64|programs|systems|neighbours ... "programs" are
+# those that `make test-programs` runs; their files name the packages. Uses apt as root; without
+# root it prints the command to run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -40,6 +40,17 @@ neighbours bwrap bubblewrap
 neighbours sudo sudo
 neighbours cron cron
 neighbours busybox busybox-static
+packages python3 python3
+packages xz xz-utils
+packages dh_builddeb debhelper
+packages dpkg-shlibdeps dpkg-dev
+packages /usr/share/python-wheels|/usr/lib/python3/dist-packages/ensurepip|venv python3-venv
+test-packages lintian lintian
+test-packages mmdebstrap mmdebstrap
+test-packages pkg-config pkg-config
+test-packages man man-db
+test-packages meson meson
+test-packages buildah buildah
 check clang-format clang-format
 check clang clang
 check python3 python3

@@ -6,13 +6,16 @@
 #   lab/peers/build.sh [FOLDER] [NAME...]
 #
 # Without names, peers with `optional = true` in their Cargo.toml are skipped unless they have been
-# built before.
+# built before. KEEL_CARGO replaces `cargo build`, as in scripts/build.sh; KEEL_PEERS_RELEASE is the
+# folder of its results below KEEL_PEERS_TARGET.
 set -uo pipefail
 peers=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$peers/../.." && pwd)
 output=${1:-$root/build/lib/keel/peers}
 shift || true
 target=${KEEL_PEERS_TARGET:-$root/build/peers}
+read -ra cargo <<<"${KEEL_CARGO:-cargo build}"
+release=$target/${KEEL_PEERS_RELEASE:-release}
 names=("$@")
 mkdir -p "$output" "$target" || exit 1
 if [ ${#names[@]} -eq 0 ]; then
@@ -34,9 +37,9 @@ for index in "${!names[@]}"; do
     log=$target/$name.log
     # One target folder for all, so that shared dependencies (libc, cc) are compiled once.
     if (cd "$peers/$name" &&
-        cargo build --release --locked --target-dir "$target") >"$log" 2>&1; then
+        "${cargo[@]}" --release --locked --target-dir "$target") >"$log" 2>&1; then
         # Renamed into place, so that a running replay never maps an incomplete library.
-        cp "$target/release/libkeel_peer_$name.so" "$output/.$name.so" &&
+        cp "$release/libkeel_peer_$name.so" "$output/.$name.so" &&
             mv "$output/.$name.so" "$output/$name.so" &&
             rm -f "$output/$name.unavailable" && built=$((built + 1))
     else

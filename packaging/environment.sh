@@ -1,0 +1,34 @@
+# shellcheck shell=bash
+# Sourced by prefix.sh, which sets `root`, the checkout. Sets the environment of a build whose
+# results run on other systems, contain no path of this one, and are the same in every folder.
+#
+# The linker is zig: it has the symbols of every version of glibc, so a program built here runs on
+# an older system. KEEL_GLIBC is the oldest glibc on which the programs of the lab run.
+KEEL_GLIBC=${KEEL_GLIBC:-2.28}
+KEEL_TRIPLE=$(uname -m)-unknown-linux-gnu
+
+# shellcheck source=packaging/version.sh
+source "$root/packaging/version.sh"
+export LC_ALL=C.UTF-8 TZ=UTC
+umask 022
+
+tools=$("$root/packaging/tools.sh")
+export PATH=$tools/bin:$PATH
+# cargo-zigbuild finds zig by the Python that has it.
+export CARGO_ZIGBUILD_PYTHON_PATH=$tools/bin/python3
+
+# The folder of each registry has a name that depends on the registry's address.
+(cd "$root" && cargo fetch --locked --quiet)
+map=("$root=/keel")
+for folder in "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*; do map+=("$folder=/crates"); done
+CARGO_ENCODED_RUSTFLAGS=$(printf -- '--remap-path-prefix=%s\x1f' "${map[@]}")
+export CARGO_ENCODED_RUSTFLAGS=${CARGO_ENCODED_RUSTFLAGS%$'\x1f'}
+CFLAGS=$(printf -- '-ffile-prefix-map=%s ' "${map[@]}")
+export CFLAGS CXXFLAGS=$CFLAGS
+# Programs are stripped; without the tables for debuggers they are built in half the time.
+export CARGO_PROFILE_RELEASE_DEBUG=false CARGO_INCREMENTAL=0
+
+# The C of the crates is compiled by the same compiler as in `make build`.
+triple_=${KEEL_TRIPLE//-/_}
+export "CC_$triple_=${CC:-cc}" "CXX_$triple_=${CXX:-c++}"
+export KEEL_CARGO="cargo zigbuild --target $KEEL_TRIPLE.$KEEL_GLIBC"

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# tarball.sh [FOLDER]: tests the archive of FOLDER (build/packages): unpacked in two folders of an
+# empty Debian 11, whose glibc is older than that of the build machine, and of this machine.
+source "$(dirname "$0")/steps.sh"
+archive=$out/keel-$VERSION-linux-$(uname -m).tar.xz
+name=$(basename "$archive" .tar.xz)
+cd "$work" || exit 1
+
+small() { [ "$(stat -c %s "$archive")" -le 40000000 ]; }
+owned() { # one owner, one time
+    [ "$(tar -tvJf "$archive" | awk '{ print $2, $4, $5 }' | sort -u | wc -l)" = 1 ]
+}
+same() { # packed once more
+    mkdir again && ln -s "$out/prefix" again/prefix &&
+        "$root/packaging/tarball.sh" again && cmp "$archive" again/*.tar.xz
+}
+unpack_and_try() {
+    tar -xJf "$archive" && "$name/bin/keel" try --no-open -a keel,glibc -r 2 -o tried -- \
+        python3 script.py && test -s tried/report.html
+}
+moved() { # the folder may be moved and linked to
+    mv "$name" "moved here" && ln -s "$PWD/moved here/bin/keel" keel && ./keel allocators >list &&
+        cat list && ! grep -v tcmalloc list | grep 'not available' &&
+        ./keel record -o ls.journal.parquet -- ls / && ./keel info --verify ls.journal.parquet
+}
+links() {
+    local prefix="$work/moved here"
+    cc "$root/samples/linking/malloc.c" -I "$prefix/include" -L "$prefix/lib" -lkeel \
+        -Wl,-rpath,"$prefix/lib" -o linked && ./linked &&
+        PKG_CONFIG_PATH="$prefix/lib/pkgconfig" pkg-config --exists keel
+}
+documented() {
+    man -l "moved here/share/man/man1/keel-record.1" | grep follow &&
+        python3 -m json.tool "moved here/share/doc/keel/keel.cdx.json" >/dev/null &&
+        grep jemalloc "moved here/share/doc/keel/THIRD-PARTY.md" &&
+        bash -n "moved here/share/bash-completion/completions/keel"
+}
+older() { # Debian 11: glibc 2.31
+    "$root/scripts/root.sh" copy bullseye "$work/bullseye" python3 xz-utils &&
+        cp "$archive" script.py "$work/bullseye/root" &&
+        "$root/scripts/root.sh" run "$work/bullseye" bash -ec '
+            cd && tar -xJf keel-*.tar.xz && cd keel-*/ && bin/keel allocators
+            ! bin/keel allocators | grep -v tcmalloc | grep "not available"
+            bin/keel try --no-open -a keel,glibc -r 2 -o /root/tried -- python3 /root/script.py
+            test -s /root/tried/report.html
+            LD_PRELOAD=$PWD/lib/libkeel.so KEEL_SHOW_STATS=1 python3 /root/script.py'
+}
+
+step "at most 40 MB" small
+step "one owner, one time" owned
+step "packed again: the same bytes" same
+insight unpack_and_try
+step "moved and linked to" moved
+step "a program links with it" links
+step "manual, completions, SBOM, licences" documented
+if [ "$(id -u)" = 0 ] && command -v mmdebstrap >/dev/null; then
+    step "Debian 11 (glibc 2.31)" older
+fi
+finish "Archive" "$archive" tar
