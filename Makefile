@@ -169,6 +169,23 @@ crate: ## write the Rust crate keel as a package without dependencies, build/cra
 	@scripts/setup.sh build
 	@scripts/crate.sh $(BUILD)/crate
 
+packages: ## make every package into build/packages, for other systems (docs/guide/install.md)
+	@scripts/setup.sh build packages
+	@packaging/prefix.sh
+	@packaging/tarball.sh
+	@packaging/wheel.py
+	@packaging/deb.sh
+	@scripts/crate.sh $(BUILD)/packages/crate
+	@packaging/recipes.sh "$(or $(KEEL_URL),file://$(CURDIR)/build/packages)"
+
+test-packages: ## install, use, upgrade and remove every package in empty roots; ONLY="deb wheel" (as root)
+	@scripts/setup.sh build packages test-packages
+	@failed=0; for test in $(or $(ONLY),tarball wheel deb sources crates container); do \
+	    echo "-- $$test"; tests/packages/$$test.sh || failed=1; done; exit $$failed
+
+release: ## check that VERSION=... can be released, and make all packages with checksums; publishes nothing
+	@packaging/release.sh "$(VERSION)"
+
 gallery: ## make the pictures of the README and docs/ anew, from comparisons of the supplied recording
 	@scripts/setup.sh build test
 	@scripts/build.sh
@@ -180,4 +197,4 @@ docs: ## build the Rust documentation of the lab in target/doc
 clean: ## remove all build output
 	@rm -rf $(BUILD) target lab/peers/target lab/peers/*/target
 
-.PHONY: help setup build demo test test-secure test-debug test-recorded test-programs test-systems test-neighbours test-others test-arm64 check format bench bench-latency bench-throughput bench-programs bench-patterns bench-suite bench-causes bench-bias bench-blind mutants prove stress soak sanitize fuzz install amalgamation crate gallery docs clean
+.PHONY: help setup build demo test test-secure test-debug test-recorded test-programs test-systems test-neighbours test-others test-arm64 check format bench bench-latency bench-throughput bench-programs bench-patterns bench-suite bench-causes bench-bias bench-blind mutants prove stress soak sanitize fuzz install amalgamation crate packages test-packages release gallery docs clean

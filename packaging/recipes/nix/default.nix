@@ -9,7 +9,11 @@ pkgs.stdenv.mkDerivation {
     sha256 = "@SHA256_SOURCE@";
   };
   nativeBuildInputs = [ pkgs.cmake pkgs.ninja ];
-  cmakeFlags = [ "-DKEEL_TESTS=OFF" "-DCMAKE_INSTALL_LIBDIR=lib" "-DCMAKE_INSTALL_INCLUDEDIR=include" ];
+  cmakeFlags = [
+    "-DKEEL_TESTS=OFF"
+    "-DCMAKE_INSTALL_LIBDIR=lib"
+    "-DCMAKE_INSTALL_INCLUDEDIR=include"
+  ];
   ninjaFlags = [ "libraries" ];
   installPhase = ''
     cmake --install . --prefix $out --component libraries
