@@ -151,6 +151,7 @@ static struct guarded* take_slot(bool realtime) {
 // this one any more before that.
 static void end_mapping(struct guarded* block) {
     (void)atomic_swap(&block->state, GUARDED_READY);
+    atomic_set_release(&block->begin, 0);
     os_unmap_guarded(block->area, block->area_bytes);
     atomic_set_release(&block->state, GUARDED_UNUSED);
 }
@@ -180,6 +181,8 @@ static struct guarded* take_mapping(size_t bytes, size_t alignment, bool realtim
     if (area != NULL && window_for(area) != NULL) {
         block->area = area;
         block->area_bytes = area_bytes;
+        atomic_set_release(&block->end, (uintptr_t)area + area_bytes + os_page_bytes());
+        atomic_set_release(&block->begin, (uintptr_t)area - os_page_bytes());
         return block;
     }
     if (area != NULL) os_unmap_guarded(area, area_bytes);
@@ -271,16 +274,21 @@ static struct guarded* slot_around(const char* address) {
     return nearer(index > 0 ? block_at(index - 1) : NULL, slot, address);
 }
 
+// The entry may get another mapping between the two reads. Then `begin`, which is written before and
+// after `end`, differs afterwards.
+static bool mapping_contains(const struct guarded* block, uintptr_t address) {
+    uintptr_t begin = atomic_get_acquire(&block->begin);
+    uintptr_t end = atomic_get_acquire(&block->end);
+    return begin != 0 && address >= begin && address < end &&
+           atomic_get_acquire(&block->begin) == begin;
+}
+
 static struct guarded* mapping_around(const char* address) {
     for (unsigned i = GUARDED_SLOTS; i < BLOCKS; i++) {
         struct guarded* block = block_at(i);
-        if (atomic_get_acquire(&block->state) < GUARDED_LIVE &&
-            atomic_get(&block->state) != GUARDED_CLOSED)
-            continue;
-        const char* area = block->area;
-        const char* end = area + block->area_bytes + os_page_bytes();
-        if (address < area - os_page_bytes() || address >= end) continue;
-        if (block->area == area) return block; // else it has become another one meanwhile
+        uint32_t state = atomic_get_acquire(&block->state);
+        if (state < GUARDED_LIVE && state != GUARDED_CLOSED) continue;
+        if (mapping_contains(block, (uintptr_t)address)) return block;
     }
     return NULL;
 }

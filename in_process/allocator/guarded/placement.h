@@ -24,6 +24,8 @@ struct guarded {
     atomic_state state;   // enum guarded_state
     char* area;           // the memory between the guards
     size_t area_bytes;    // a multiple of the system page
+    atomic_word begin;    // of a mapping and its guards, while it may be found; 0: it may not
+    atomic_word end;      // of these
     char* start;          // of the block that it has or had last
     char* kept;           // a system page of it that keeps its memory while it is closed, or NULL
     size_t bytes;         // that were requested
