@@ -3,7 +3,8 @@
 
     mismatched.py PROGRAM
 
-The debug flavour must report each pair that does not belong together, and no other one.
+The debug flavour must report each pair that does not belong together, and no other one; with
+mismatch=2 it ends the process.
 """
 import os
 import re
@@ -36,8 +37,11 @@ def check(allocation, kind, free, wanted):
     line = (r"keel: free by a function for blocks of another kind: 0x\w+; block bytes \d+; "
             rf"allocated by {re.escape(TEXT[kind])}; freed by {re.escape(freed_by(wanted))}\n"
             r"  allocated by thread \d+:\n(    0x.*\n)+  found by thread")
-    if done.returncode != -6 or not re.match(line, done.stderr):
+    if done.returncode != 0 or not re.match(line, done.stderr):
         return f"status {done.returncode}: {done.stderr}"
+    ended = run(allocation, free, debug="mismatch=2")
+    if ended.returncode != -6 or not re.match(line, ended.stderr):
+        return f"mismatch=2, status {ended.returncode}: {ended.stderr}"
     allowed = run(allocation, free, debug="mismatch=0")
     return allowed.stderr if "another kind" in allowed.stderr else None
 

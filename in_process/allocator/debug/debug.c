@@ -137,7 +137,8 @@ static void free_record(struct record* record, uint32_t stack) {
 
 static void require_kind(const struct record* record, enum block_kind kind, uint32_t stack) {
     if (KEEL_LIKELY(record->kind == (uint8_t)kind || kind == BLOCK_ANY)) return;
-    if (setting(SETTING_MISMATCH) != 0) fault_of_kind(record, kind, stack);
+    if (setting(SETTING_MISMATCH) == 2) fault_of_kind(record, kind, stack);
+    if (setting(SETTING_MISMATCH) == 1) report_of_kind(record, kind, stack);
 }
 
 void debug_free(void* address, enum block_kind kind) {

@@ -129,7 +129,7 @@ void report_of_size(const struct record* record, size_t size, uint32_t stack) {
     stop_reporting();
 }
 
-void fault_of_kind(const struct record* record, enum block_kind kind, uint32_t stack) {
+static void kind_line(const struct record* record, enum block_kind kind) {
     static const char* const allocated[] = {
         [BLOCK_MALLOC] = "malloc",
         [BLOCK_NEW] = "operator new",
@@ -149,7 +149,20 @@ void fault_of_kind(const struct record* record, enum block_kind kind, uint32_t s
     text_string(&report.text, allocated[record->kind]);
     text_string(&report.text, "; freed by ");
     text_string(&report.text, freed[kind]);
+}
+
+void fault_of_kind(const struct record* record, enum block_kind kind, uint32_t stack) {
+    kind_line(record, kind);
     last_lines(FAULT_FREE_KIND, record, false, stack);
+}
+
+void report_of_kind(const struct record* record, enum block_kind kind, uint32_t stack) {
+    static atomic_state reported;
+    if (atomic_swap(&reported, 1) != 0) return;
+    kind_line(record, kind);
+    write_stacks(record, false, stack);
+    report_text(FAULT_FREE_KIND, buffer, report_length());
+    stop_reporting();
 }
 
 void fault_of_write(const struct record* record, const char* byte, bool freed, uint32_t stack) {

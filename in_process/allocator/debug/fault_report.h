@@ -25,6 +25,8 @@ KEEL_COLD void report_of_size(const struct record* record, size_t size, uint32_t
 // The same for a free by a function for blocks of another kind.
 KEEL_COLD KEEL_NORETURN void fault_of_kind(const struct record* record, enum block_kind kind,
                                            uint32_t stack);
+// The same, but the process goes on. Only the first call writes a message.
+KEEL_COLD void report_of_kind(const struct record* record, enum block_kind kind, uint32_t stack);
 
 // `byte` is one that the program has overwritten, in or around the block. `freed`: the block is in
 // quarantine.

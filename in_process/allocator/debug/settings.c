@@ -32,8 +32,9 @@ static const struct {
                               "blocks that such a check verifies; 0: all blocks"},
     [SETTING_CHECK_AT_EXIT] = {"check_at_exit", SWITCH, 1, "verify all blocks at the end"},
     [SETTING_LEAKS] = {"leaks", SWITCH, 1, "list the blocks that are not freed at the end"},
-    [SETTING_MISMATCH] = {"mismatch", SWITCH, 1,
-                          "report blocks of malloc, new and new[] that another's function frees"},
+    [SETTING_MISMATCH] = {"mismatch", NUMBER, 2,
+                          "1: report the first block of malloc, new or new[] that another's "
+                          "function frees; 2: and end the process"},
     [SETTING_HELP] = {"help", SWITCH, 1, "print this list"},
     [SETTING_FAIL_PROBABILITY] = {"probability", FRACTION, MILLION,
                                   "fail this share of the allocations, from 0 to 1"},
