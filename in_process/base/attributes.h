@@ -2,6 +2,8 @@
 #ifndef KEEL_BASE_ATTRIBUTES_H
 #define KEEL_BASE_ATTRIBUTES_H
 
+_Static_assert(sizeof(void*) == 8, "Keel needs a target with addresses of 64 bits");
+
 #define KEEL_LIKELY(x) __builtin_expect(!!(x), 1)
 #define KEEL_UNLIKELY(x) __builtin_expect(!!(x), 0)
 

@@ -26,9 +26,11 @@ static void count_call(enum event event) {
     if (!os_thread_is_own) count_event(EVENT_INLINE_CALLS, 1);
 }
 
-// At `hint` if nothing is mapped there, else anywhere.
+// At `hint` if nothing is mapped there, else anywhere. Memory that can be written counts for the
+// system's limits of memory in advance: it refuses more than it could ever provide.
 static void* map_near(void* hint, size_t bytes, int protection) {
-    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+    if ((protection & PROT_WRITE) == 0) flags |= MAP_NORESERVE;
     intptr_t start = os_call(SYS_mmap, hint, bytes, protection, flags, -1);
     count_call(EVENT_MAP);
     return os_call_failed(start) ? NULL : (void*)start;
@@ -182,11 +184,26 @@ void os_zero(void* start, size_t bytes) {
     }
 }
 
-bool os_populate(void* start, size_t bytes) {
+static atomic_state cannot_populate; // the system has said so: before Linux 5.14
+
+static bool ask_to_populate(void* start, size_t bytes) {
     enum { POPULATE_WRITE = 23 }; // MADV_POPULATE_WRITE, Linux 5.14; older headers lack the name
     intptr_t result = os_call(SYS_madvise, start, bytes, POPULATE_WRITE);
     count_call(EVENT_POPULATE);
+    if (result == -EINVAL) atomic_set(&cannot_populate, 1);
     return result == 0;
+}
+
+static void touch_content(void* start, size_t bytes) {
+    for (size_t at = 0; at < bytes; at += os_page_bytes())
+        (void)__atomic_fetch_or((char*)start + at, 0, __ATOMIC_RELAXED);
+}
+
+bool os_populate(void* start, size_t bytes) {
+    if (ask_to_populate(start, bytes)) return true;
+    if (atomic_get(&cannot_populate) == 0) return false;
+    touch_content(start, bytes);
+    return true;
 }
 
 void os_touch(void* start, size_t bytes) {
@@ -196,15 +213,10 @@ void os_touch(void* start, size_t bytes) {
         *(volatile char*)at = 0;
 }
 
-extern char __libc_single_threaded __attribute__((weak)); // glibc 2.32 and later
-
 void os_provide(void* start, size_t bytes) {
-    static atomic_state cannot; // before Linux 5.14
-    bool alone = &__libc_single_threaded != NULL && __libc_single_threaded != 0;
-    if (alone && atomic_get(&cannot) == 0) {
+    if (os_process_has_one_thread() && atomic_get(&cannot_populate) == 0) {
         uintptr_t from = round_down((uintptr_t)start, os_page_bytes());
-        if (os_populate((void*)from, (uintptr_t)start + bytes - from)) return;
-        atomic_set(&cannot, 1);
+        if (ask_to_populate((void*)from, (uintptr_t)start + bytes - from)) return;
     }
     os_touch(start, bytes);
 }

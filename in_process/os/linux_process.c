@@ -133,6 +133,10 @@ void os_write_error(const char* text, size_t length) {
     if (blocked) os_signals_restore(before);
 }
 
+void* os_symbol(const char* name) {
+    return dlsym(RTLD_DEFAULT, name);
+}
+
 void* os_next_symbol(const char* name) {
     return dlsym(RTLD_NEXT, name);
 }

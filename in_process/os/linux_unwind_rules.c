@@ -6,6 +6,7 @@
 
 #include "base/attributes.h"
 #include <dlfcn.h>
+#include <link.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
@@ -422,19 +423,25 @@ static const int32_t* pair_find(const struct table_header* header, uintptr_t add
     return first == 0 ? NULL : header->pairs[first - 1];
 }
 
-// C libraries before glibc 2.35 do not have it.
-extern int _dl_find_object(void* address, struct dl_find_object* found) __attribute__((weak));
+// Found at run time: C libraries before glibc 2.35 do not have it, and would refuse to load a library
+// that names it.
+typedef int find_object(void* address, struct dl_find_object* found);
+static find_object* library_find;
+
+__attribute__((constructor(101))) static void find_library_function(void) {
+    *(void**)&library_find = dlsym(RTLD_DEFAULT, "_dl_find_object");
+}
 
 bool unwind_rules_exist(void) {
-    return &_dl_find_object != NULL;
+    return library_find != NULL;
 }
 
 struct unwind_rule unwind_rule_find(uintptr_t address) {
     struct dl_find_object found;
     // The call instruction ends at the return address, which may belong to the next function.
     uintptr_t call = address - 1;
-    if (&_dl_find_object == NULL) return unknown;
-    if (_dl_find_object((void*)call, &found) != 0) return no_table;
+    if (library_find == NULL) return unknown;
+    if (library_find((void*)call, &found) != 0) return no_table;
     const struct table_header* header = found.dlfo_eh_frame;
     if (header == NULL || header->version != 1 || header->table_encoding != PCREL_S4 ||
         header->count_encoding != UDATA4 || header->pair_encoding != DATAREL_S4) {
@@ -445,3 +452,36 @@ struct unwind_rule unwind_rule_find(uintptr_t address) {
     uintptr_t base = (uintptr_t)header;
     return rule_of_entry((const uint8_t*)base + pair[1], base + (uintptr_t)pair[0], call);
 }
+
+#if KEEL_DEBUG && defined(__GLIBC__) && defined(__PIC__)
+// --- For the unwinder of libgcc that the debug flavour contains -----------------------------------
+
+struct search {
+    uintptr_t address;
+    struct dl_find_object* found;
+};
+
+static int find_in_module(struct dl_phdr_info* module, size_t bytes, void* argument) {
+    struct search* search = argument;
+    bool contains = false;
+    (void)bytes;
+    search->found->dlfo_eh_frame = NULL;
+    for (unsigned i = 0; i < module->dlpi_phnum; i++) {
+        const ElfW(Phdr)* part = &module->dlpi_phdr[i];
+        uintptr_t start = module->dlpi_addr + part->p_vaddr;
+        if (part->p_type == PT_GNU_EH_FRAME) search->found->dlfo_eh_frame = (void*)start;
+        if (part->p_type != PT_LOAD || search->address - start >= part->p_memsz) continue;
+        contains = true;
+        search->found->dlfo_map_start = (void*)start;
+        search->found->dlfo_map_end = (void*)(start + part->p_memsz);
+    }
+    return contains && search->found->dlfo_eh_frame != NULL;
+}
+
+KEEL_HIDDEN int _dl_find_object(void* address, struct dl_find_object* found);
+int _dl_find_object(void* address, struct dl_find_object* found) {
+    struct search search = {(uintptr_t)address, found};
+    if (library_find != NULL) return library_find(address, found);
+    return dl_iterate_phdr(find_in_module, &search) == 1 ? 0 : -1;
+}
+#endif

@@ -12,8 +12,9 @@
 // Bytes of a page of the system; constant for the life of the process.
 size_t os_page_bytes(void);
 
-// Readable, writable, zero, not charged until touched (NORESERVE). The address is a multiple of
-// `alignment` (a power of two, at least a page). NULL: the system refuses.
+// Readable, writable, zero. The address is a multiple of `alignment` (a power of two, at least a
+// page). NULL: the system refuses, also what is more than its memory and swap space (unless
+// vm.overcommit_memory is 1).
 void* os_map(size_t bytes, size_t alignment);
 // False: the process has as many mappings as it may have, and the range is a part of one. It stays
 // mapped, and its memory is returned.
@@ -93,8 +94,8 @@ bool os_discard(void* start, size_t bytes);
 // Makes the range zero. Pages that have no memory get none.
 void os_zero(void* start, size_t bytes);
 
-// Provides the pages with memory now, as touching each would. False: not possible (old kernel, no
-// memory).
+// Provides pages that the caller owns with memory now, and keeps their content. False: no memory. A
+// system before Linux 5.14 cannot refuse: there each page is touched.
 bool os_populate(void* start, size_t bytes);
 
 // The same by touching each page, for memory of the caller that has no content: `start` and the

@@ -1,3 +1,4 @@
+#include "os/process.h"
 #include "os/signals.h"
 #include "os/thread.h"
 #include <errno.h>
@@ -9,6 +10,12 @@
 #define STACK_BYTES ((size_t)128 * 1024) // besides thread-local storage
 
 KEEL_TLS bool os_thread_is_own;
+
+static const char* single_threaded; // the C library's variable, or NULL
+
+bool os_process_has_one_thread(void) {
+    return single_threaded != NULL && *(const volatile char*)single_threaded != 0;
+}
 
 static pthread_key_t exit_key;
 static bool exit_key_made;
@@ -51,6 +58,7 @@ static size_t tls_bytes;
 // may stay locked by a thread that the child does not have.
 void os_thread_prepare(void) {
     size_t bytes = 0;
+    single_threaded = os_symbol("__libc_single_threaded");
     (void)dl_iterate_phdr(add_tls_bytes, &bytes);
     tls_bytes = bytes;
 }

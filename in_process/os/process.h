@@ -37,6 +37,8 @@ void os_write_error(const char* text, size_t length);
 // Writes the text to stderr and aborts.
 void os_abort(const char* text, size_t length);
 
+// What the program's references to this name denote, or NULL.
+void* os_symbol(const char* name);
 // The next definition of a function after the caller's library in the order of look-up, or NULL.
 void* os_next_symbol(const char* name);
 

@@ -22,6 +22,9 @@ void os_thread_prepare(void);
 // system refuses. May allocate.
 bool os_thread_start(void (*run)(void));
 
+// True if the C library knows that the process has no second thread (glibc 2.32 and later).
+bool os_process_has_one_thread(void);
+
 // True on a thread that os_thread_start made.
 extern KEEL_TLS bool os_thread_is_own;
 

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -65,7 +66,7 @@ static uint32_t clock_choose(void) {
 // A program that closes all its descriptors may have opened another file with the same number.
 static bool file_is_ours(int file) {
     struct stat status;
-    return file >= 0 && fstat(file, &status) == 0 && status.st_dev == log_device &&
+    return file >= 0 && syscall(SYS_fstat, file, &status) == 0 && status.st_dev == log_device &&
            status.st_ino == log_inode;
 }
 
@@ -176,7 +177,7 @@ static int log_create(void) {
         open(log_path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (log_file < 0) return errno;
     struct stat status;
-    if (fstat(log_file, &status) != 0) return errno;
+    if (syscall(SYS_fstat, log_file, &status) != 0) return errno;
     log_device = status.st_dev;
     log_inode = status.st_ino;
     return 0;

@@ -7,6 +7,7 @@ family where a library replaces it.
 SOURCES is the project's root, LIBRARIES the folder of libkeel.so and the other libraries. For
 shared libraries the dynamic symbols count, for objects and archives the global ones.
 """
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -56,7 +57,25 @@ def shown(path):
     return {line.split()[0] for line in lines if len(line.split()) >= 2}
 
 
+OLDEST = (2, 17)
+
+
+def too_new(path):
+    """The symbols that the library needs of a later version of glibc."""
+    lines = subprocess.run(["objdump", "-T", path], check=True, capture_output=True,
+                           text=True).stdout.splitlines()
+    needed = [(line, re.search(r"GLIBC_(\d+)\.(\d+)", line)) for line in lines if "*UND*" in line]
+    return [line.split()[-1] for line, version in needed
+            if version is not None and tuple(map(int, version.groups())) > OLDEST]
+
+
 passed = failed = 0
+for path in sorted([*libraries.glob("*.so"), *libraries.glob("keel/*.so")]):
+    if names := too_new(path):
+        failed += 1
+        print(f"FAIL {path.name}: needs symbols newer than glibc 2.17: {names}")
+    else:
+        passed += 1
 for name, expected in EXPECTED.items():
     found = shown(libraries / name)
     extra, missing = sorted(found - expected), sorted(expected - found)

@@ -1,0 +1,12 @@
+// For the linker only (cmake/old-glibc.cmake): the functions that glibc before 2.34 had in libpthread.
+#define FUNCTION(name)                                                                             \
+    void name(void);                                                                               \
+    void name(void) {}
+FUNCTION(__pthread_key_create)
+FUNCTION(pthread_attr_setstacksize)
+FUNCTION(pthread_create)
+FUNCTION(pthread_getspecific)
+FUNCTION(pthread_key_create)
+FUNCTION(pthread_once)
+FUNCTION(pthread_setspecific)
+FUNCTION(pthread_sigmask)
