@@ -23,7 +23,8 @@ SOURCES = headers.PUBLIC.parent.parent
 # The folders of the allocator's sources, bottom first.
 LAYERS = re.findall(r"^in_process/(base|os|allocator/\w+)$",
                     (SOURCES.parent / "LAYERS").read_text(), re.M)
-OVERRIDING = {"override.c", "new_delete.c"}
+# The folder of the files that replace the program's malloc.
+OVERRIDING = "override"
 # The headers whose functions the library exports. The others are for C++ or for other libraries.
 PUBLIC = [path for path in sorted(headers.PUBLIC.glob("*.h"),
                                   key=lambda path: (path.name != "keel.h", path.name))
@@ -106,13 +107,13 @@ class Amalgamation:
         body = f"\n// ----- {path.relative_to(SOURCES)}\n{body}{undone}"
         if path.parent.name == "debug":
             body = f"#if KEEL_DEBUG\n{body}#endif\n"
-        if path.name in OVERRIDING:
+        if path.parent.name == OVERRIDING:
             body = f"#if KEEL_OVERRIDE\n{body}#endif\n"
         return heads + body
 
     def text(self):
         paths = [path for layer in LAYERS for path in sorted((SOURCES / layer).glob("*.c"))]
-        paths.sort(key=lambda path: path.name in OVERRIDING)
+        paths.sort(key=lambda path: path.parent.name == OVERRIDING)
         owners = collections.defaultdict(set)
         for path in paths:
             for name in local_names(path.read_text())[0]:

@@ -3,22 +3,8 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-/// The folders of the allocator's sources, bottom first.
-const LAYERS: [&str; 10] = [
-    "base",
-    "os",
-    "allocator/slices",
-    "allocator/page",
-    "allocator/heap",
-    "allocator/guarded",
-    "allocator/alloc",
-    "allocator/keeper",
-    "allocator/debug",
-    "allocator/api",
-];
-
-/// The files that replace the program's malloc and C++ operators.
-const OVERRIDING: [&str; 2] = ["override.c", "new_delete.c"];
+/// The folder of the files that replace the program's malloc and C++ operators.
+const OVERRIDING: &str = "allocator/override";
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -74,18 +60,17 @@ fn packaged(folder: &Path) -> Sources {
 /// The sources in Keel's repository: one folder per layer.
 fn of_repository(root: &Path, overrides: bool) -> Sources {
     let mut files = Vec::new();
-    for layer in LAYERS {
+    for layer in layers(&root.join("../LAYERS")) {
+        if layer == OVERRIDING && !overrides {
+            continue;
+        }
         let folder = root.join(layer);
         println!("cargo::rerun-if-changed={}", folder.display());
         let entries = folder.read_dir().unwrap_or_else(|error| {
-            fail(&format!(
-                "{}: {error}; Keel's C sources are neither in this package (scripts/crate.sh puts \
-                 them there) nor in the repository; the feature `system` links an installed Keel",
-                folder.display()
-            ))
+            fail(&format!("{}: {error}", folder.display()))
         });
         let all = entries.flatten().map(|entry| entry.path());
-        files.extend(all.filter(|file| is_wanted(file, overrides)));
+        files.extend(all.filter(|file| file.extension().is_some_and(|end| end == "c")));
     }
     files.sort();
     let include = root.join("include");
@@ -93,10 +78,21 @@ fn of_repository(root: &Path, overrides: bool) -> Sources {
     Sources { files, includes: vec![root.to_owned(), include] }
 }
 
-fn is_wanted(file: &Path, overrides: bool) -> bool {
-    let name = file.file_name().unwrap_or_default();
-    let overriding = OVERRIDING.iter().any(|other| name == *other);
-    file.extension().is_some_and(|extension| extension == "c") && (overrides || !overriding)
+/// The folders of the allocator's sources, as the repository's list of layers has them.
+fn layers(list: &Path) -> Vec<String> {
+    println!("cargo::rerun-if-changed={}", list.display());
+    let text = std::fs::read_to_string(list).unwrap_or_else(|error| {
+        fail(&format!(
+            "{}: {error}; Keel's C sources are neither in this package (scripts/crate.sh puts \
+             them there) nor in the repository; the feature `system` links an installed Keel",
+            list.display()
+        ))
+    });
+    text.lines()
+        .filter_map(|line| line.strip_prefix("in_process/"))
+        .filter(|name| ["base", "os"].contains(name) || name.starts_with("allocator/"))
+        .map(str::to_owned)
+        .collect()
 }
 
 fn sources(overrides: bool) -> Sources {

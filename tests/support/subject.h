@@ -32,7 +32,7 @@
 #include <keel/keel.h>
 #include <stdint.h>
 
-// As api/override.c defines them.
+// As override/override.c defines them.
 static inline void* subject_valloc(size_t size) {
     return kl_aligned_alloc(4096, size);
 }

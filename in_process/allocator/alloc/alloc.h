@@ -25,7 +25,7 @@
 //
 // malloc:
 //
-//   malloc(size) tries these functions until one returns a block:   api/override.c, api/keel.c
+//   malloc(size) tries these functions until one returns a block:   override/override.c, api/keel.c
 //   |- alloc_hit, for sizes up to 1 KiB: takes the first block of the bin
 //   |- alloc_from_bin, for sizes up to 64 KiB: does the same
 //   |  `- if the bin is empty: alloc_from_current takes the free list of the current page
@@ -258,6 +258,8 @@ void* alloc_plain(size_t size, size_t alignment, bool zero);
 KEEL_NOINLINE void free_page_emptied(struct page* page);
 // Secure flavour: finishes a free, after page_try_push has failed.
 KEEL_NOINLINE void free_into_full_queue(struct page* page);
+// `function` gets the blocks that are not Keel's. False: they are not its blocks either.
+void free_set_elsewhere(bool (*function)(void* block));
 // Frees a block in the cases that free_block does not handle (see the outline above).
 KEEL_NOINLINE void free_slow(void* address, struct page* page);
 

@@ -1,7 +1,9 @@
 // The malloc family under its own names. Where the standards leave a choice, the functions behave
-// like those of the GNU C library.
+// like those of the GNU C library. Functions that other definitions of malloc may lack ask winner.h.
 #include "allocator/api/entry.h"
+#include "allocator/override/winner.h"
 #include "keel/keel.h"
+#include "os/memory.h"
 #include <malloc.h>
 #include <stdlib.h>
 
@@ -35,26 +37,44 @@ KEEL_EXPORT void* realloc(void* block, size_t size) {
 }
 
 KEEL_EXPORT void* reallocarray(void* block, size_t count, size_t size) {
+    const struct winner* other = winner_not_keel();
+    if (other != NULL) return other->realloc(block, entry_product(count, size));
     if (KEEL_DEBUG) debug_require_kind(block, BLOCK_MALLOC);
     return entry_realloc(block, entry_product(count, size));
 }
 
-KEEL_EXPORT void* memalign(size_t alignment, size_t size) {
+static void* aligned(size_t alignment, size_t size) {
+    if (KEEL_UNLIKELY(winner_not_keel() != NULL) && is_power_of_two(alignment))
+        return winner_aligned(alignment, size);
     return entry_memalign(size, alignment);
 }
+
+KEEL_EXPORT void* memalign(size_t alignment, size_t size) {
+    return aligned(alignment, size);
+}
 KEEL_EXPORT void* aligned_alloc(size_t alignment, size_t size) {
-    return entry_memalign(size, alignment);
+    return aligned(alignment, size);
 }
 
 KEEL_EXPORT int posix_memalign(void** block, size_t alignment, size_t size) {
-    return entry_posix_memalign(block, alignment, size);
+    if (KEEL_LIKELY(winner_not_keel() == NULL) || alignment % sizeof(void*) != 0 ||
+        !is_power_of_two(alignment))
+        return entry_posix_memalign(block, alignment, size);
+    int saved = errno;
+    void* other = winner_aligned(alignment, size);
+    errno = saved;
+    if (other == NULL) return ENOMEM;
+    *block = other;
+    return 0;
 }
 
 KEEL_EXPORT void* valloc(size_t size) {
-    return entry_valloc(size);
+    return aligned(os_page_bytes(), size);
 }
 KEEL_EXPORT void* pvalloc(size_t size) {
-    return entry_pvalloc(size);
+    size_t page = os_page_bytes();
+    if (winner_not_keel() == NULL || size > KEEL_SIZE_MAX - page) return entry_pvalloc(size);
+    return winner_aligned(page, size == 0 ? page : round_up(size, page));
 }
 
 KEEL_EXPORT size_t malloc_usable_size(void* block) {

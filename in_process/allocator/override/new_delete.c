@@ -5,6 +5,7 @@
 // functions by weak symbols, which are defined in a C++ program. The names are those of the Itanium
 // ABI for a size_t that is `unsigned long`.
 #include "allocator/api/entry.h"
+#include "allocator/override/winner.h"
 #include "base/bits.h"
 #include "base/panic.h"
 #include "os/process.h"
@@ -29,6 +30,22 @@ static KEEL_COLD KEEL_NORETURN void throw_bad_alloc(void) {
     __builtin_trap();
 }
 
+// The blocks of the program's malloc, if that is not Keel's: another C++ library in the process may
+// free them with it. A thread's heap has no free blocks then, so only this slow path needs to ask.
+static KEEL_NOINLINE void* slow_new(size_t size, unsigned partition) {
+    const struct winner* other = winner_not_keel();
+    return other != NULL ? other->malloc(size) : entry_malloc_in(size, partition);
+}
+KEEL_INLINE void* new_block(size_t size, unsigned partition) {
+    void* block = NULL;
+    if (!KEEL_DEBUG) block = KEEL_SECURE ? alloc_hit_in(size, partition) : alloc_hit(size);
+    return KEEL_LIKELY(block != NULL) ? block : slow_new(size, partition);
+}
+static void* new_aligned(size_t size, size_t alignment, unsigned partition) {
+    if (KEEL_UNLIKELY(winner_not_keel() != NULL)) return winner_aligned(alignment, size);
+    return entry_aligned_in(size, alignment, partition);
+}
+
 // Calls the new_handler and tries again, until the allocation succeeds or there is no handler. The
 // handler must free memory, throw, or end the process (C++17 [new.delete.single]). This contract of
 // the handler ends the loop.
@@ -37,14 +54,14 @@ static KEEL_COLD void* new_retry(size_t size, size_t alignment, unsigned partiti
         new_handler handler = std_get_new_handler != NULL ? std_get_new_handler() : NULL;
         if (handler == NULL) return NULL;
         handler();
-        void* block = alignment == 0 ? entry_allocate_in(size, partition)
-                                     : entry_aligned_in(size, alignment, partition);
+        void* block =
+            alignment == 0 ? new_block(size, partition) : new_aligned(size, alignment, partition);
         if (block != NULL) return block;
     }
 }
 
 KEEL_INLINE void* new_or_throw(size_t size, unsigned partition) {
-    void* block = entry_allocate_in(size, partition);
+    void* block = new_block(size, partition);
     if (KEEL_LIKELY(block != NULL)) return block;
     block = new_retry(size, 0, partition);
     if (block == NULL) throw_bad_alloc();
@@ -54,7 +71,7 @@ KEEL_INLINE void* new_or_throw(size_t size, unsigned partition) {
 static void* new_aligned_or_throw(size_t size, size_t alignment, unsigned partition) {
     void* block = NULL;
     if (is_power_of_two(alignment)) {
-        block = entry_aligned_in(size, alignment, partition);
+        block = new_aligned(size, alignment, partition);
         if (block == NULL) block = new_retry(size, alignment, partition);
     }
     if (block == NULL) throw_bad_alloc();
@@ -73,7 +90,7 @@ static KEEL_COLD void* new_nothrow_retry(size_t size) {
 }
 
 KEEL_INLINE void* new_or_null(size_t size, unsigned partition) {
-    void* block = entry_allocate_in(size, partition);
+    void* block = new_block(size, partition);
     if (KEEL_LIKELY(block != NULL)) return block;
     block = new_nothrow_retry(size);
     if (!KEEL_SECURE || partition == 0 || block == NULL) return block;
@@ -92,7 +109,7 @@ static KEEL_COLD void* new_aligned_nothrow_retry(size_t size, size_t alignment) 
 }
 
 static void* new_aligned_nothrow(size_t size, size_t alignment, unsigned partition) {
-    void* block = is_power_of_two(alignment) ? entry_aligned_in(size, alignment, partition) : NULL;
+    void* block = is_power_of_two(alignment) ? new_aligned(size, alignment, partition) : NULL;
     if (KEEL_LIKELY(block != NULL)) return block;
     block = new_aligned_nothrow_retry(size, alignment);
     if (!KEEL_SECURE || partition == 0 || block == NULL) return block;
