@@ -55,7 +55,8 @@ bool os_guard(void* start, size_t bytes) {
     bool light = os_mark_guard(start, bytes);
     if (!light) {
         if (os_guards_are_light()) atomic_set(&is_mixed, 1);
-        if (!os_discard(start, bytes)) memset(start, 0, bytes);
+        // The range may be one that cannot be written.
+        if (!os_discard(start, bytes) && os_allow_writing(start, bytes)) memset(start, 0, bytes);
         os_forbid_access(start, bytes);
     }
     return light;
