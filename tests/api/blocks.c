@@ -273,3 +273,14 @@ TEST(check_all_verifies_blocks_in_the_debug_flavour_only) {
     CHECK_WITH(KEEL_DEBUG ? checked >= 3 : checked == 0, "%zu blocks", checked);
     for (int i = 0; i < 3; i++) kl_free(blocks[i]);
 }
+
+// Where a sized free is verified, no size that realloc was given may end the process.
+TEST(a_block_that_shrank_is_freed_with_its_size) {
+    for (size_t size = 1; size < 300000; size = size * 5 / 4 + 1) {
+        for (size_t after = 1; after < size; after = after * 5 / 4 + 1) {
+            void* block = kl_realloc(kl_malloc(size), after);
+            CHECK(block != NULL);
+            kl_free_sized(block, after);
+        }
+    }
+}

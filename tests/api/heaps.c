@@ -387,3 +387,17 @@ TEST(handlers_of_other_libraries_use_heaps_in_a_fork) {
         kl_heap_destroy(made_in_handler);
     }
 }
+
+TEST(a_heap_whose_freed_blocks_are_zeroed_ends) {
+    enum { COUNT = 300 };
+    void* blocks[COUNT];
+    kl_option_set(kl_option_zero_on_free, 1); // before the first block
+    for (unsigned round = 0; round < 20; round++) {
+        kl_heap_t* heap = kl_heap_new();
+        CHECK(heap != NULL);
+        for (unsigned i = 0; i < COUNT; i++)
+            CHECK((blocks[i] = kl_heap_malloc(heap, 1 + i * 37 % 1000)) != NULL);
+        for (unsigned i = 0; i < COUNT; i++) kl_free(blocks[i]);
+        kl_heap_delete(heap);
+    }
+}

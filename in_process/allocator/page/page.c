@@ -80,8 +80,7 @@ static void note_absent(struct page* page) {
 }
 
 static void page_set_fast(struct page* page) {
-    bool fast = page->block_bytes <= ZEROED_BYTES_MAX ||
-                (block_guard.zero == 0 && !block_may_have_tail(page->block_bytes));
+    bool fast = page->block_bytes <= ZEROED_BYTES_MAX || block_guard.zero == 0;
     page->fast_end = fast ? page_last(page) + 1 : 0;
     page->reciprocal = (uint32_t)((RECIPROCAL_ONE - 1) / (page->block_bytes / 16) + 1);
     page->states = page->start + page->block_bytes - BLOCK_STATE_BYTES;
@@ -164,11 +163,16 @@ static char* carve_first(const struct page* page) {
     return page->start + (size_t)page_use(page)->carved * page->block_bytes;
 }
 
-// Of large enough blocks: smaller ones may have links and hints.
+// Of large enough blocks: smaller ones may have hints. Any may have a link (heap_flush_bin), which
+// the caller verifies.
 static KEEL_COLD void page_verify_zero(const struct page* page) {
     for (uint32_t i = 0; i < page_use(page)->carved; i++) {
-        if (block_not_zero(page_block(page, i), page->block_bytes) != 0)
-            block_fault_at_malloc(page_block(page, i), page->block_bytes);
+        struct block* block = page_block(page, i);
+        struct block* next = block->next;
+        block->next = NULL;
+        bool zero = block_not_zero(block, page->block_bytes) == 0;
+        block->next = next;
+        if (!zero) block_fault_at_malloc(block, page->block_bytes);
     }
 }
 
@@ -228,10 +232,7 @@ void page_end(struct page* page) {
 void page_forget_blocks(struct page* page) {
     struct page_use* use = page_use(page);
     if (!KEEL_SECURE) return;
-    for (uint32_t i = 0; i < use->carved; i++) {
-        block_clear_tail(page, page_block(page, i));
-        block_erase(page_block(page, i), page->block_bytes);
-    }
+    for (uint32_t i = 0; i < use->carved; i++) block_erase(page_block(page, i), page->block_bytes);
     page_unlink_all(page);
     use->used = 0;
     page_uncarve(page, use->fresh & ~(unsigned)PAGE_COLD); // no page begins again before it ends
