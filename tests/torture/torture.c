@@ -47,6 +47,7 @@ struct block {
     size_t size, usable;
     uint64_t seed;
     kl_heap_t* heap; // NULL: none
+    bool aligned;    // was allocated with an alignment
 };
 
 struct worker {
@@ -155,6 +156,7 @@ static bool may_fail(const struct worker* w, const struct block* block) {
 static void* get(struct worker* w, struct block* block, size_t size, unsigned way) {
     size_t alignment = (size_t)16 << random_below(&w->random, way == 2 ? 20 : 9);
     block->heap = NULL;
+    block->aligned = way == 1 || way == 2;
     switch (way) {
     case 0:
         return kl_calloc(1, size);
@@ -189,7 +191,7 @@ static void drop(struct worker* w, struct block* block) {
     verify(w, block);
     w->live_bytes -= block->size;
     refuse_enter();
-    if (block->heap == NULL && random_below(&w->random, 4) == 0)
+    if (block->heap == NULL && !block->aligned && random_below(&w->random, 4) == 0)
         kl_free_sized(block->start, block->size);
     else
         kl_free(block->start);
