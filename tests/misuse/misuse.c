@@ -145,10 +145,9 @@ static char* first_byte; // of the block
 
 static void announce(const void* address) {
     printf("address=0x%" PRIxPTR " block=0x%" PRIxPTR
-           " offset=%td bytes=%zu last=%zu half=%zu quarter=%zu more=%zu thread=%ld other=%ld\n",
+           " offset=%td bytes=%zu half=%zu quarter=%zu more=%zu thread=%ld other=%ld\n",
            (uintptr_t)address, (uintptr_t)first_byte, (const char*)address - first_byte, usable,
-           usable - 1, place->size / 2, place->size / 4, usable + 1, (long)syscall(SYS_gettid),
-           other_thread);
+           place->size / 2, place->size / 4, usable + 1, (long)syscall(SYS_gettid), other_thread);
     fflush(stdout);
 }
 
