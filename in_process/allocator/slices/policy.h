@@ -60,7 +60,9 @@ enum {
     KEPT_SHARE = 8,          // of the budget, what all heaps together may keep for themselves
     IDLE_SHARE = 2,          // of the budget, what may stay when it was not needed
     SMALL_PEAK_SHARE = 2,    // of a peak below that, what stays for a period
-    UNITS_FROM = 8,      // slices used, 512 KiB: by then small faults have cost as much as a unit
+    // Slices used, 512 KiB: by then small faults have cost as much as a unit. 2 MiB in the secure
+    // flavour, whose freed large blocks wait in quarantine.
+    UNITS_FROM = KEEL_SECURE ? 32 : 8,
     TRUST_SHARE = 2,     // pages on trust: one slice for so many used
     FILLED_ENOUGH = 3,   // pages of a class that a thread has filled
     SPARSE_SHARE = 8,    // of a large block on cold memory, the part that counts as used
