@@ -97,7 +97,7 @@ static struct large large_cached(size_t bytes, size_t alignment, bool filled) {
 // A block that is expected to be filled, on memory that is resident: warm slices, some of a unit
 // that this thread populates, or a mapping with huge pages. In the secure flavour mappings are not
 // kept in quarantine. Start NULL: none fits.
-static struct large large_filled(size_t bytes) {
+static struct large large_filled(size_t bytes, size_t alignment) {
     unsigned slices = (unsigned)slices_for(bytes);
     struct run run = {NULL, false, false};
     if (slices <= HUGE_SLICES)
@@ -106,7 +106,7 @@ static struct large large_filled(size_t bytes) {
         run = run_allocate_warm(slices);
     if (run.start != NULL || KEEL_SECURE || slices < HUGE_SLICES / 2)
         return large_of_run(run, slices);
-    return large_jumbo(bytes, 1, true);
+    return large_jumbo(bytes, alignment, true);
 }
 
 struct large large_allocate(size_t bytes, size_t alignment, bool populates) {
@@ -119,7 +119,8 @@ struct large large_allocate(size_t bytes, size_t alignment, bool populates) {
     bool filled = populates && (fill_expects(bytes) || policy_is_preferred());
     if (filled && fill_is_probe(bytes)) filled = false;
     struct large block = large_cached(bytes, alignment, filled);
-    if (block.start == NULL && filled && alignment_slices == 1) block = large_filled(bytes);
+    if (block.start == NULL && filled && alignment_slices == 1)
+        block = large_filled(bytes, alignment);
     if (block.start != NULL) return block;
     bool too_wide = alignment_slices > 1 && slices + alignment_slices - 1 > SUPERBLOCK_SLICES;
     if (bytes >= LARGE_MOVABLE_BYTES || too_wide) {

@@ -42,6 +42,21 @@ static void test_filled_blocks_get_huge_pages(void) {
     mapping_cache_clear();
 }
 
+// They have the alignment that was asked for, also where it is less than a slice.
+static void test_filled_blocks_are_aligned(void) {
+    enum { BLOCKS = 24 };
+    void* blocks[BLOCKS];
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        size_t alignment = (size_t)8192 << i % 4; // up to a slice
+        blocks[i] = kl_aligned_alloc(alignment, 3 * MIB);
+        CHECK(blocks[i] != NULL && (uintptr_t)blocks[i] % alignment == 0);
+        memset(blocks[i], 1, 3 * MIB);
+    }
+    CHECK(fill_is_expected(3 * MIB));
+    for (unsigned i = 0; i < BLOCKS; i++) kl_free(blocks[i]);
+    mapping_cache_clear();
+}
+
 // A block that is filled and doubles will be filled again, whatever other blocks do.
 static void test_doubling_takes_huge_pages(void) {
     for (size_t bytes = 4 * MIB; bytes <= 16 * MIB; bytes *= 2) {
@@ -182,6 +197,7 @@ int main(void) {
     test_slightly_shrunk_stays();
     policy_set_huge(true);
     test_filled_blocks_get_huge_pages();
+    test_filled_blocks_are_aligned();
     test_doubling_takes_huge_pages();
     test_mapping_grows_by_huge_pages();
     test_cached_before_warm_slices();
