@@ -10,13 +10,11 @@ NEIGHBOURS = {
     # files
     "eatmydata": ("libeatmydata1", f"env LD_PRELOAD={LIBRARIES}/libeatmydata.so", None),
     "nocache": ("nocache", "env LD_PRELOAD=/usr/lib/nocache/nocache.so", None),
-    "cowdancer": ("cowdancer", "env COWDANCER_ILISTFILE={folder}/ilist "
-                  "LD_PRELOAD=/usr/lib/cowdancer/libcowdancer.so", None),
     "installwatch": ("checkinstall", "env INSTW_ROOTPATH={folder} INSTW_LOGFILE={folder}/log "
                      "LD_PRELOAD=/usr/lib/checkinstall/installwatch.so", None),
     "stdbuf": ("coreutils", "stdbuf -oL", None),
     "fiu": ("fiu-utils", "fiu-run -x -c 'enable name=none'", None),
-    "zzuf": ("zzuf", f"env LD_PRELOAD={LIBRARIES}/zzuf/libzzuf.so", None),
+    "zzuf": ("zzuf", "zzuf -q -r 0", None),
     "tmperamental": ("tmperamental",
                      "env LD_PRELOAD=/usr/lib/tmperamental/libtmperamental.so", None),
     "umockdev": ("umockdev", f"env LD_PRELOAD={LIBRARIES}/libumockdev-preload.so.0", None),
@@ -48,7 +46,8 @@ NEIGHBOURS = {
     "trickle": ("trickle", "trickle -s -d 10000 -u 10000", None),
     "keepalive": ("libkeepalive0", "env LD_PRELOAD=/usr/lib/libkeepalive.so.0", None),
     # sound, video, windows
-    "pulsedsp": ("pulseaudio-utils", "padsp", None),
+    "pulsedsp": ("pulseaudio-utils",
+                 f"env LD_PRELOAD={LIBRARIES}/pulseaudio/libpulsedsp.so", None),
     "aoss": ("alsa-oss", "aoss", None),
     "v4l1": ("libv4l-0", f"env LD_PRELOAD={LIBRARIES}/libv4l/v4l1compat.so", None),
     "v4l2": ("libv4l-0", f"env LD_PRELOAD={LIBRARIES}/libv4l/v4l2convert.so", None),
