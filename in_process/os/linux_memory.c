@@ -145,14 +145,18 @@ static intptr_t discard(char* start, size_t bytes) {
     return os_call(SYS_madvise, start, bytes, MADV_DONTNEED);
 }
 
-// The system refuses if the program has locked a page of the range.
+// The system refuses if the program has locked a page of the range. If it has locked both ends, all of
+// it counts as locked. Else only some blocks are, and the other pages go back.
 bool os_discard(void* start, size_t bytes) {
     size_t unit = os_page_bytes();
+    char* end = (char*)start + bytes;
     intptr_t result = discard(start, bytes);
-    for (char* at = start; result == -EINVAL && at < (char*)start + bytes; at += unit) {
+    if (result != -EINVAL) return result == 0;
+    if (discard(start, unit) != 0 && discard(end - unit, unit) != 0) return false;
+    for (char* at = start; at < end; at += unit) {
         if (discard(at, unit) != 0) memset(at, 0, unit);
     }
-    return result == 0 || result == -EINVAL;
+    return true;
 }
 
 #define ZERO_PAGES 256u // looked at in one system call
