@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/sysinfo.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,6 +26,24 @@ TEST(blocks_up_to_a_gibibyte_are_usable_at_both_ends) {
         free(p);
         free(q);
     }
+}
+
+// As with the C library: the system refuses what it could never provide, unless it is told not to.
+TEST(more_than_the_machine_could_hold_fails) {
+    struct sysinfo info;
+    char mode = '1';
+    FILE* file = fopen("/proc/sys/vm/overcommit_memory", "r");
+    if (file == NULL || fread(&mode, 1, 1, file) != 1 || mode == '1')
+        SKIP("the system grants any request");
+    fclose(file);
+    CHECK(sysinfo(&info) == 0);
+    size_t size = 2 * (info.totalram + info.totalswap) * info.mem_unit;
+    errno = 0;
+    char* p = malloc(size);
+    CHECK(p == NULL && errno == ENOMEM);
+    CHECK((p = malloc(100 * MIB)) != NULL);
+    CHECK(realloc(p, size) == NULL);
+    free(p);
 }
 
 TEST(a_block_of_more_than_four_gibibytes_can_be_allocated) {
