@@ -39,9 +39,9 @@ static KEEL_NOINLINE void require_within(const struct page* page, const char* ad
     size_t usable = page->usable;
     if (page->block_bytes != 0) {
         inside -= block_index(page, inside) * page->block_bytes;
-        usable = page->block_bytes - BLOCK_STATE_BYTES;
+        usable = page->block_bytes - BLOCK_STATE_BYTES - block_tail(page, address - inside);
         if (writes && !block_is_live(page, address - inside))
-            fault(FAULT_COPY_FREE, address, usable);
+            fault(FAULT_COPY_FREE, address, block_may_have_tail(page->block_bytes) ? 0 : usable);
     }
     if (inside > usable || bytes > usable - inside) fault(FAULT_COPY_END, address, usable);
 }

@@ -215,6 +215,14 @@ static bool has_guard_soon(const volatile char* address) {
     return false;
 }
 
+// A free makes the block inaccessible at once, unless many blocks were freed just before.
+static void free_many(void) {
+    enum { COUNT = 64, BYTES = 70000 };
+    static char* blocks[COUNT];
+    for (int i = 0; i < COUNT; i++) CHECK((blocks[i] = kl_malloc(BYTES)) != NULL);
+    for (int i = 0; i < COUNT; i++) kl_free(blocks[i]);
+}
+
 static void check_guards(void) {
     enum { BLOCKS = 4, BYTES = 70000, MORE = 200 }; // all of the blocks fit
     static char* blocks[BLOCKS];
@@ -225,6 +233,7 @@ static void check_guards(void) {
         CHECK(blocks[i] != NULL);
         memset(blocks[i], 1, BYTES);
     }
+    free_many();
     for (int i = 0; i < BLOCKS; i++) kl_free(blocks[i]);
     for (int i = 0; i < BLOCKS; i++) {
         CHECK_WITH(has_guard_soon(blocks[i]), "block %d", i);
@@ -258,6 +267,12 @@ TEST(also_if_the_system_refuses_light_guards) {
     refuses_guards = true;
     check_guards();
 }
+TEST_DIES(an_access_to_a_freed_block_faults, SIGSEGV, "") {
+    char* block = kl_malloc(300000);
+    memset(block, 1, 300000);
+    kl_free(block);
+    block[150000] ^= 1;
+}
 TEST_DIES(a_second_free_of_a_guarded_block_is_detected, SIGABRT, "keel: double free: ") {
     kl_option_set(kl_option_reset_delay, 50);
     CHECK(kl_keeper_start());
@@ -270,8 +285,12 @@ TEST_DIES(a_second_free_of_a_guarded_block_is_detected, SIGABRT, "keel: double f
 TEST_DIES(a_write_before_the_guards_is_detected, SIGABRT, "keel: a free block is overwritten: ") {
     kl_option_set(kl_option_reset_delay, 50);
     char* block = kl_malloc(300000);
-    memset(block, 1, 300000);
-    kl_free(block);
+    for (int turn = 0; turn < 100; turn++) {
+        free_many();
+        kl_free(block);
+        if (!faults(block)) break; // else the many were freed too slowly
+        block = kl_malloc(300000);
+    }
     block[0] ^= 1;
     CHECK(kl_keeper_start());
     for (int i = 0; i < 1000; i++) usleep(20000);

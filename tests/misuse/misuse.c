@@ -317,7 +317,9 @@ static void free_with_size_too_large(char* block) {
 }
 
 static void free_never_allocated(char* block) {
-    size_t distance = place->size > 64 * KIB ? (size_t)2048 * MIB : 2 * (usable + 8);
+    size_t distance = usable + 8; // of two blocks, unless the usable size is the requested one
+    if (usable == place->size && usable > 1000) distance = (distance + 4095) & ~(size_t)4095;
+    distance = place->size > 64 * KIB ? (size_t)2048 * MIB : 2 * distance;
     char* address = block + distance;
     announce(address);
     kl_free(address);

@@ -4,9 +4,9 @@
     wrap.py LIBRARY OUTPUT.so
 
 Each replacement has what such libraries have: state in thread-local storage, a lookup of the real
-function with dlsym, and an allocation of its own. Then it jumps to the real function, with all
-registers that can hold an argument as they were. Compiles with CC; x86-64 only. At exit the
-number of calls is appended to the file that WRAP_REPORT names.
+function with dlsym, and an allocation of its own (but not those of <string.h>). Then it jumps to
+the real function, with all registers that can hold an argument as they were. Compiles with CC;
+x86-64 only. At exit the number of calls is appended to the file that WRAP_REPORT names.
 """
 import os
 import re
@@ -25,14 +25,14 @@ SUPPORT = r"""
 #include <stdlib.h>
 #include <unistd.h>
 
-struct slot { void* real; const char* name; const char* version; };
+struct slot { void* real; const char* name; const char* version; int allocates; };
 static __thread unsigned depth;
 static __thread unsigned long calls;
 static atomic_ulong all_calls;
 
 __attribute__((used, visibility("hidden"))) void* wrap_enter(struct slot* slot) {
     int error = errno;
-    if (depth++ == 0) {
+    if (depth++ == 0 && slot->allocates) {
         char* block = malloc(16 + calls % 2000);
         if (block) block[calls % 16] = 1;
         free(block);
@@ -69,10 +69,13 @@ __asm__(".text\nwrap_common:\n"
         "leave\njmp *%r11\n");
 """
 FUNCTION = """
-static struct slot slot_{name} __attribute__((used)) = {{0, "{name}", "{version}"}};
+static struct slot slot_{name} __attribute__((used)) = {{0, "{name}", "{version}", {allocates}}};
 __asm__(".globl {name}\\n.type {name}, @function\\n{name}:\\n"
         "leaq slot_{name}(%rip), %r11\\njmp wrap_common\\n.size {name}, .-{name}\\n");
 """
+# Compilers insert calls of these anywhere, also where a malloc holds a lock of its own. They do not
+# allocate.
+LEAF = re.compile("mem|str")
 # What wrap_enter itself is made of.
 OWN = {"malloc", "free", "dlvsym", "__errno_location", "__tls_get_addr"}
 
@@ -108,7 +111,8 @@ def main():
     found = sorted(set(imported(library)))
     if len(found) < 3 or any(not re.fullmatch(r"\w+", name) for name, _ in found):
         sys.exit(f"wrap.py: {library} seems to import nothing from the C library: {found}")
-    text = SUPPORT + "".join(FUNCTION.format(name=name, version=version)
+    text = SUPPORT + "".join(FUNCTION.format(name=name, version=version,
+                                             allocates=int(not LEAF.match(name)))
                              for name, version in found)
     with tempfile.TemporaryDirectory() as scratch:
         source = Path(scratch, "wrap.c")

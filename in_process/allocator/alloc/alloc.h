@@ -78,14 +78,27 @@ KEEL_INLINE struct block* bin_pop(struct heap* heap, unsigned size_class) {
     return block;
 }
 
+// The usable bytes of a block of this class for a request.
+KEEL_INLINE size_t usable_of_request(unsigned size_class, size_t size) {
+    bool exact = block_may_have_tail(size_class_bytes[size_class]);
+    return exact ? size : request_class_usable(size_class);
+}
+
 // Sets all usable bytes of a block to zero, not only the requested ones, because kl_rezalloc and
 // kl_recalloc may use the other bytes later. If the blocks of the bin are known to be zero, clears
 // only the link of the list.
-KEEL_INLINE void* bin_zeroed(struct heap* heap, unsigned size_class, struct block* block) {
+KEEL_INLINE void* bin_zeroed(struct heap* heap, unsigned size_class, struct block* block,
+                             size_t size) {
     if (KEEL_SECURE && block_is_zeroed(size_class_bytes[size_class])) return block;
     block->next = NULL;
     return heap->bin_zero[size_class] ? (void*)block
-                                      : memset(block, 0, request_class_usable(size_class));
+                                      : memset(block, 0, usable_of_request(size_class, size));
+}
+
+// Secure flavour: gives the block of a request the tail that it should have. NULL: none.
+KEEL_INLINE void* block_sealed(void* block, unsigned size_class, size_t size) {
+    if (KEEL_SECURE && block != NULL) block_seal(block, size_class_bytes[size_class], size);
+    return block;
 }
 
 // Returns the first block of the partition's bin for this size. Returns NULL if the bin is empty or
@@ -197,7 +210,8 @@ KEEL_INLINE void* alloc_from_bin(size_t size) {
     struct heap* heap = thread_heap;
     unsigned size_class = request_class(size);
     struct block* block = bin_pop(heap, size_class);
-    return block != NULL ? block : alloc_from_current(heap, size_class);
+    if (block == NULL) block = alloc_from_current(heap, size_class);
+    return block_sealed(block, size_class, size);
 }
 
 // Like alloc_from_bin. The block is at a multiple of `alignment`, a power of two.
@@ -206,7 +220,8 @@ KEEL_INLINE void* alloc_aligned_from_bin(size_t size, size_t alignment) {
     if (KEEL_UNLIKELY(size_class == CLASS_COUNT)) return NULL;
     struct heap* heap = thread_heap;
     struct block* block = bin_pop(heap, size_class);
-    return block != NULL ? block : alloc_from_current(heap, size_class);
+    if (block == NULL) block = alloc_from_current(heap, size_class);
+    return block_sealed(block, size_class, size);
 }
 
 // The same, for callers that have not tried alloc_hit. (In the plain flavour it would do the same.)
@@ -218,7 +233,8 @@ KEEL_INLINE void* alloc_hit_or_from_bin(size_t size) {
 // The same. All usable bytes are zero.
 KEEL_INLINE void* alloc_from_bin_zeroed(size_t size) {
     struct block* block = alloc_hit_or_from_bin(size);
-    return KEEL_LIKELY(block != NULL) ? bin_zeroed(thread_heap, request_class(size), block) : NULL;
+    if (KEEL_UNLIKELY(block == NULL)) return NULL;
+    return bin_zeroed(thread_heap, request_class(size), block, size);
 }
 
 // Allocates a block of any size. It is aligned to 16 bytes, or to 8 bytes if size <= 8. Returns

@@ -368,7 +368,7 @@ void* alloc_slow(size_t size) {
     unsigned size_class = request_class(size);
     void* block = alloc_guarded(size_class, size, 1);
     if (block == NULL) block = alloc_fitted(size_class, size, false);
-    return block != NULL ? block : alloc_class(size_class);
+    return block != NULL ? block : block_sealed(alloc_class(size_class), size_class, size);
 }
 
 void* alloc_movable(size_t size) {
@@ -385,15 +385,15 @@ void* alloc_zeroed(size_t size) {
     void* guarded = alloc_guarded(size_class, size, 1);
     if (guarded == NULL) guarded = alloc_fitted(size_class, size, true);
     if (guarded != NULL) return guarded;
-    struct block* block = alloc_class(size_class);
-    return KEEL_LIKELY(block != NULL) ? bin_zeroed(thread_heap, size_class, block) : NULL;
+    struct block* block = block_sealed(alloc_class(size_class), size_class, size);
+    return KEEL_LIKELY(block != NULL) ? bin_zeroed(thread_heap, size_class, block, size) : NULL;
 }
 
 void* alloc_aligned(size_t size, size_t alignment) {
     unsigned size_class = request_class_aligned(size, alignment);
     if (KEEL_UNLIKELY(size_class == CLASS_COUNT)) return alloc_large(size, alignment, false).start;
     void* guarded = alloc_guarded(size_class, size, alignment);
-    return guarded != NULL ? guarded : alloc_class(size_class);
+    return guarded != NULL ? guarded : block_sealed(alloc_class(size_class), size_class, size);
 }
 
 void* alloc_plain(size_t size, size_t alignment, bool zero) {
@@ -402,7 +402,8 @@ void* alloc_plain(size_t size, size_t alignment, bool zero) {
     if (block == NULL || !zero) return block;
     struct page* page = page_around(block);
     if (page_is_guarded(page)) return block;
-    if (!page_is_large(page)) return memset(block, 0, page_usable_bytes(page));
+    if (!page_is_large(page))
+        return memset(block, 0, page_usable_bytes(page) - block_tail(page, block));
     large_zero(page);
     return block;
 }
@@ -412,7 +413,7 @@ size_t good_size(size_t size) {
     if (size <= REQUEST_CLASS_MAX) {
         unsigned size_class = request_class(size);
         bool fitted = class_size(size_class) >= FITTED_FIRST && atomic_get(&heap_has_fitted) != 0;
-        return fitted ? round_up(size, FITTED_UNIT) : request_class_usable(size_class);
+        return fitted ? round_up(size, FITTED_UNIT) : usable_of_request(size_class, size);
     }
     if (size > KEEL_SIZE_MAX) return size;
     return large_good_size(size);

@@ -170,10 +170,11 @@ static void free_verify_size(const void* address, size_t size, size_t alignment,
         request_class_small(size) == class_size(page->size_class))
         return;
     if ((owner & HEAP_USER) != 0 && user_heap_of(page_heap(owner))->inner) return;
-    size_t usable = page_usable_bytes(page);
+    size_t usable = page_usable_bytes(page) - block_tail(page, address_untagged(address));
     bool resized = !exact && size <= usable && size >= usable / 2;
-    bool same = page_is_large(page)
-                    ? large_good_size(size) == usable
+    bool same = page_is_large(page) ? large_good_size(size) == usable
+                : block_may_have_tail(page->block_bytes)
+                    ? size == usable
                     : request_class_aligned(size, alignment) == class_size(page->size_class);
     if (resized || same) return;
     struct fault_block block = {.bytes = usable, .thread = thread_of_heap()};

@@ -18,8 +18,8 @@ static struct page* live_page_around(const void* address) {
 
 // The program may have an address inside a block of a user heap (user_heap.h).
 static size_t usable_at(const struct page* page, const void* address) {
-    size_t usable = page_usable_bytes(page);
-    return page_is_in_user_heap(page) ? usable - user_block_offset(page, address) : usable;
+    size_t offset = page_is_in_user_heap(page) ? user_block_offset(page, address) : 0;
+    return page_usable_bytes(page) - block_tail(page, (const char*)address - offset) - offset;
 }
 
 size_t block_usable_bytes(const void* address) {
@@ -89,6 +89,7 @@ static void verify_live(const struct page* page, const void* address) {
         block -= user_block_offset(page, address);
     if (!page_is_large(page)) {
         if (!block_is_live(page, block)) block_fault_at_free(page, block);
+        if (block_may_have_tail(page->block_bytes)) block_verify_tail(page, block);
     } else {
         if (block != page->start) panic(FAULT_FREE_MISALIGNED, address);
         large_verify(page);

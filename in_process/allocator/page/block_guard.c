@@ -60,6 +60,34 @@ void block_guard_prepare_slow(void) {
     os_lock_release(&lock);
 }
 
+// A value that a program does not write by chance (key_of), another one for each block.
+static uint8_t tail_value(const void* block) {
+    uint64_t bits = block_mask(block) * UINT64_C(0x9E3779B97F4A7C15) >> 32;
+    return (uint8_t)((bits & 0xF8) | (2 + (bits >> 8 & 3)));
+}
+
+void block_seal_slow(void* block, uint32_t block_bytes, size_t size) {
+    uint64_t tail = block_bytes - BLOCK_STATE_BYTES - size;
+    memset((char*)block + size, tail_value(block), tail);
+    *block_state(block, block_bytes) = block_mask(block) ^ tail << STATE_THREAD_SHIFT;
+}
+
+void block_verify_tail(const struct page* page, const void* block) {
+    const size_t usable = page->block_bytes - BLOCK_STATE_BYTES - block_tail(page, block);
+    const uint8_t* at = (const uint8_t*)block + usable;
+    const uint8_t* end = at + block_tail(page, block);
+    uint8_t differs = 0;
+    while (at < end) differs |= *at++ ^ tail_value(block);
+    if (differs != 0)
+        panic_block(FAULT_OVERFLOW, block,
+                    (struct fault_block){.bytes = usable, .thread = os_thread_id()});
+}
+
+// What is known of the usable bytes of a block that is not live; 0: nothing.
+static size_t bytes_known(uint32_t block_bytes) {
+    return block_may_have_tail(block_bytes) ? 0 : block_bytes - BLOCK_STATE_BYTES;
+}
+
 // The thread that freed the block; 0: not known.
 static uint32_t freed_by(const void* block, uint32_t block_bytes) {
     uint64_t difference = *block_state(block, block_bytes) ^ ~block_mask(block);
@@ -68,7 +96,7 @@ static uint32_t freed_by(const void* block, uint32_t block_bytes) {
 
 void block_fault_at_free(const struct page* page, const void* address) {
     uint32_t bytes = page->block_bytes;
-    struct fault_block block = {.bytes = bytes - BLOCK_STATE_BYTES, .thread = os_thread_id()};
+    struct fault_block block = {.bytes = bytes_known(bytes), .thread = os_thread_id()};
     uintptr_t offset = (uintptr_t)address - (uintptr_t)page->start;
     if (!page_reaches(page, address) || offset % bytes != 0)
         panic_block(FAULT_FREE_MISALIGNED, address, block);
@@ -87,7 +115,7 @@ void block_fault_in_bin(const void* block) {
 void block_fault_at_malloc(const void* address, uint32_t block_bytes) {
     struct fault_block block = {.thread = os_thread_id()};
     if (block_bytes == 0) panic_block(FAULT_AFTER_FREE, address, block);
-    block.bytes = block_bytes - BLOCK_STATE_BYTES;
+    block.bytes = bytes_known(block_bytes);
     if (*block_state(address, block_bytes) == block_mask(address))
         panic_block(FAULT_LIVE_IN_LIST, address, block);
     if (state_is_free(*block_state(address, block_bytes), block_mask(address)))

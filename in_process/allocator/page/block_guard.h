@@ -6,7 +6,7 @@
 //   | link | the program's bytes ............... | state  |     usable: 72 bytes
 //
 //   mask  = key ^ address of the block            the key is a random number of the process
-//   state = mask                                  live
+//   state = mask ^ tail << 42                     live; `tail` of its bytes were not requested
 //         | ~mask ^ thread << 42                  free; `thread` freed it (0: not known)
 //   link  = reversed(next) ^ mask                 in a free block that is in a list
 //
@@ -25,6 +25,10 @@
 // verifies that the block is free. Therefore a write to a free block is found when malloc returns
 // the block; one to its first word or its state at the latest when its page ends. An attacker who
 // has not read a state or a link guesses a state with a probability of 2^-41.
+//
+// A block of more than SMALL_BYTES_MAX has exactly the bytes that were requested. Those behind them,
+// up to the state, are its tail: they have one value, which free verifies. (A smaller block has up to
+// 15 bytes more, or an eighth, and no tail.)
 //
 // The key can be computed from a state or a link and its address. Therefore no block that malloc
 // returns contains such a word: malloc removes the link, and when a page ends, the words of all its
@@ -190,11 +194,36 @@ KEEL_INLINE bool page_reaches(const struct page* page, const void* address) {
     return (uintptr_t)address - (uintptr_t)page->start <= page_last(page);
 }
 
+KEEL_INLINE bool block_may_have_tail(uint32_t block_bytes) {
+    return KEEL_SECURE && block_bytes > SMALL_BYTES_MAX;
+}
+
 // True: a block that the page has room for begins at the address, and it is live.
 KEEL_INLINE bool block_is_live(const struct page* page, const void* address) {
     if (!page_reaches(page, address)) return false;
-    return *block_state(address, page->block_bytes) == block_mask(address);
+    uint64_t differs = *block_state(address, page->block_bytes) ^ block_mask(address);
+    if (!block_may_have_tail(page->block_bytes)) return differs == 0;
+    return differs << (64 - STATE_THREAD_SHIFT) == 0 &&
+           differs >> STATE_THREAD_SHIFT < page->block_bytes;
 }
+
+// Bytes of the tail; 0: none, or the block is not live.
+KEEL_INLINE size_t block_tail(const struct page* page, const void* block) {
+    if (!block_may_have_tail(page->block_bytes) || !block_is_live(page, block)) return 0;
+    return (*block_state(block, page->block_bytes) ^ block_mask(block)) >> STATE_THREAD_SHIFT;
+}
+// Gives a live block of a bin its tail. `size` is that of the request.
+void block_seal_slow(void* block, uint32_t block_bytes, size_t size);
+KEEL_INLINE void block_seal(void* block, uint32_t block_bytes, size_t size) {
+    if (block_may_have_tail(block_bytes)) block_seal_slow(block, block_bytes, size);
+}
+// The value of a tail depends on the key: before other blocks may use the memory, it is removed.
+KEEL_INLINE void block_clear_tail(const struct page* page, void* block) {
+    size_t tail = block_tail(page, block);
+    if (tail != 0) memset((char*)block + page->block_bytes - BLOCK_STATE_BYTES - tail, 0, tail);
+}
+// Ends the process if the tail of a live block is overwritten.
+void block_verify_tail(const struct page* page, const void* block);
 
 // The same, and faster, for a page that may be that of a large block. False: not known.
 KEEL_INLINE bool block_is_surely_live(const struct page* page, const void* address) {
@@ -229,6 +258,10 @@ KEEL_INLINE bool block_try_free(const struct page* page, void* address, uint64_t
 KEEL_INLINE void block_free(const struct page* page, void* address, uint64_t mark) {
     if (!KEEL_SECURE) return;
     if (KEEL_UNLIKELY(!block_is_live(page, address))) block_fault_at_free(page, address);
+    if (block_may_have_tail(page->block_bytes)) {
+        block_verify_tail(page, address);
+        block_clear_tail(page, address);
+    }
     if (block_is_zeroed(page->block_bytes))
         memset(address, 0, page->block_bytes - BLOCK_STATE_BYTES);
     *block_state(address, page->block_bytes) = block_mask(address) ^ mark;

@@ -80,7 +80,8 @@ static void note_absent(struct page* page) {
 }
 
 static void page_set_fast(struct page* page) {
-    bool fast = page->block_bytes <= ZEROED_BYTES_MAX || block_guard.zero == 0;
+    bool fast = page->block_bytes <= ZEROED_BYTES_MAX ||
+                (block_guard.zero == 0 && !block_may_have_tail(page->block_bytes));
     page->fast_end = fast ? page_last(page) + 1 : 0;
     page->reciprocal = (uint32_t)((RECIPROCAL_ONE - 1) / (page->block_bytes / 16) + 1);
     page->states = page->start + page->block_bytes - BLOCK_STATE_BYTES;
@@ -232,7 +233,10 @@ void page_end(struct page* page) {
 void page_forget_blocks(struct page* page) {
     struct page_use* use = page_use(page);
     if (!KEEL_SECURE) return;
-    for (uint32_t i = 0; i < use->carved; i++) block_erase(page_block(page, i), page->block_bytes);
+    for (uint32_t i = 0; i < use->carved; i++) {
+        block_clear_tail(page, page_block(page, i));
+        block_erase(page_block(page, i), page->block_bytes);
+    }
     page_unlink_all(page);
     use->used = 0;
     page_uncarve(page, use->fresh & ~(unsigned)PAGE_COLD); // no page begins again before it ends

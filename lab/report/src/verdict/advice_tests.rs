@@ -529,7 +529,7 @@ fn ten_kinds_of_programs_get_the_decision_of_an_expert() {
         let first = verdict.first_sentence();
         assert!(first.starts_with(headline), "{kind}: {first}");
         assert_eq!(verdict.changes.first().map(|one| one.kind), change, "{kind}");
-        // One line that makes nearly all calls is the first thing to change, where calls matter.
+        // One line that makes nearly all calls is the first change, where calls matter.
         let with_code = judged(std::slice::from_ref(&hot));
         if seconds == 10 && !kind.contains("game") {
             assert_eq!(with_code.changes[0].kind, "code", "{kind}");

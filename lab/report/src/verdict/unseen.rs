@@ -62,7 +62,7 @@ const OWN: [Own; 10] = [
     Own {
         files: &["postgres", "nginx", "httpd", "apache2", "libapr-1", "libtalloc"],
         text: "The program allocates from memory pools of its own; the recording contains the \
-               pools' blocks, not the parts that they hand out.",
+               pools' blocks, not the parts of these blocks.",
     },
 ];
 
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_programs_are_told_of_the_compressed_pace() {
+    fn the_compressed_pace_is_proposed_for_idle_programs() {
         let mut comparison = Comparison::default();
         comparison.journal.duration_ns = 60_000_000_000;
         comparison.journal.operations.insert("malloc".into(), 9_000);
