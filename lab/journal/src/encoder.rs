@@ -20,8 +20,7 @@ use parquet::file::metadata::{
 };
 use parquet::file::writer::{SerializedFileWriter, TrackedWrite};
 use parquet::schema::types::{ColumnDescPtr, SchemaDescPtr};
-use std::fs::File;
-use std::io::{self, Seek as _, SeekFrom, Write};
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
@@ -58,13 +57,6 @@ impl Default for Options {
 pub(crate) trait Store: Write + Send {
     /// Discards all bytes from `length` on. The next write appends there.
     fn cut(&mut self, length: u64) -> io::Result<()>;
-}
-
-impl Store for File {
-    fn cut(&mut self, length: u64) -> io::Result<()> {
-        self.set_len(length)?;
-        self.seek(SeekFrom::Start(length)).map(drop)
-    }
 }
 
 /// Buffers Parquet's output until [`Staged::commit`] writes it to the store.

@@ -2,8 +2,8 @@
 
 use crate::columns::Batch;
 use crate::encoder::{Encoder, Options, Store};
-use crate::{Error, Event, FORMAT_VERSION, FreeHint, Metadata, Op, Origin, Result, Thread};
-use std::fs::File;
+use crate::place::{Place, PlacedFile, partial_path};
+use crate::{Error, Event, FORMAT_VERSION, FreeHint, Metadata, Op, Origin, Reader, Result, Thread};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,7 +33,6 @@ pub struct Written {
 /// were written.
 pub struct Writer {
     path: PathBuf,
-    partial: PathBuf,
     options: Options,
     batch: Batch,
     rows: u64,
@@ -47,6 +46,9 @@ pub struct Writer {
     committed: Arc<AtomicU64>,
     /// The partial file exists, and this writer must remove it.
     open: bool,
+    /// Row groups that [`Writer::cut`] ended.
+    cuts: u64,
+    place: Place,
 }
 
 type EncoderThread = JoinHandle<Result<Encoder>>;
@@ -87,11 +89,12 @@ impl Writer {
             drop(std::fs::remove_file(&partial));
         }
         // A link with this name in a folder that others can write to is not followed.
-        let file = File::create_new(&partial).map_err(|error| match error.kind() {
+        let place = Place::new(&path);
+        let file = PlacedFile::create(&place).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => Error::Unfinished { partial: partial.clone() },
             _ => create_error(error),
         })?;
-        let writer = Writer::start(path, partial.clone(), Box::new(file), options);
+        let writer = Writer::start(path, place, Box::new(file), options);
         if writer.is_err() {
             drop(std::fs::remove_file(partial));
         }
@@ -100,7 +103,7 @@ impl Writer {
 
     fn start(
         path: PathBuf,
-        partial: PathBuf,
+        place: Place,
         store: Box<dyn Store>,
         options: Options,
     ) -> Result<Writer> {
@@ -115,7 +118,6 @@ impl Writer {
             .map_err(|cause| Error::Create { path: path.clone(), cause })?;
         Ok(Writer {
             path,
-            partial,
             options,
             batch: Batch::default(),
             rows: 0,
@@ -126,7 +128,21 @@ impl Writer {
             described: Metadata::default(),
             committed,
             open: true,
+            cuts: 0,
+            place,
         })
+    }
+
+    /// If the journal's folder disappears or its disk becomes full, the journal goes on in the first
+    /// of these folders that can take it. [`Writer::place`] tells where it is.
+    pub fn with_refuges(self, refuges: &[PathBuf]) -> Writer {
+        self.place.set_refuges(refuges);
+        self
+    }
+
+    /// Where the journal is, also after [`Writer::finish`].
+    pub fn place(&self) -> Place {
+        self.place.clone()
     }
 
     /// Returns the number of operations appended so far.
@@ -200,7 +216,11 @@ impl Writer {
     /// # Errors
     /// As [`Writer::push`].
     pub fn cut(&mut self) -> Result<()> {
-        if self.batch.rows() == 0 { Ok(()) } else { self.send_batch() }
+        if self.batch.rows() == 0 {
+            return Ok(());
+        }
+        self.cuts += 1;
+        self.send_batch()
     }
 
     /// Appends events in order.
@@ -323,8 +343,12 @@ impl Writer {
             Some(cause) if closed.rows == 0 => Err(write_error(cause)),
             failure => {
                 if self.open {
-                    std::fs::rename(&self.partial, &self.path).map_err(write_error)?;
+                    self.place.finish().map_err(write_error)?;
                     self.open = false;
+                    if failure.is_none() && self.has_small_groups(closed.rows) {
+                        let cut = Written { rows: closed.rows, bytes: closed.bytes };
+                        return Ok(unite(&self.place.path()).unwrap_or(cut));
+                    }
                 }
                 match failure {
                     None => Ok(Written { rows: closed.rows, bytes: closed.bytes }),
@@ -337,6 +361,13 @@ impl Writer {
                 }
             }
         }
+    }
+
+    /// Whether row groups were ended before they were full, so that they take much more space.
+    fn has_small_groups(&self, rows: u64) -> bool {
+        const GROUPS_FEWEST: u64 = 3;
+        const ROWS_FEWEST: u64 = 16_384;
+        self.cuts >= GROUPS_FEWEST && rows / self.cuts < ROWS_FEWEST
     }
 
     fn complete(&self, mut metadata: Metadata) -> Metadata {
@@ -352,9 +383,31 @@ impl Drop for Writer {
     fn drop(&mut self) {
         drop(self.join());
         if self.open {
-            drop(std::fs::remove_file(&self.partial));
+            self.place.remove();
         }
     }
+}
+
+/// Writes the rows again in full row groups, and replaces the journal. After an error, the journal
+/// is as it was.
+fn unite(path: &Path) -> Result<Written> {
+    let reader = Reader::open(path)?;
+    let mut name = path.as_os_str().to_owned();
+    name.push(".united");
+    let options = Options { replace_partial: true, ..Options::default() };
+    let mut writer = Writer::with_options(PathBuf::from(&name), options)?;
+    let (mut batches, mut events, mut origins) = (reader.batches(), Vec::new(), Vec::new());
+    while batches.next_with_origins(&mut events, &mut origins)? {
+        for (event, origin) in events.iter().zip(&origins) {
+            writer.push_from(event, *origin)?;
+        }
+    }
+    let written = writer.finish(reader.metadata().clone())?;
+    std::fs::rename(&name, path).map_err(|cause| {
+        drop(std::fs::remove_file(&name));
+        Error::Write { path: path.to_path_buf(), cause }
+    })?;
+    Ok(written)
 }
 
 fn encode_all(
@@ -385,12 +438,6 @@ fn is_large(event: &Event) -> bool {
 #[inline]
 fn hint_bits(event: &Event) -> u64 {
     event.free_hint.wrong_size().unwrap_or(0) | event.free_hint.wrong_align().unwrap_or(0)
-}
-
-fn partial_path(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".partial");
-    PathBuf::from(name)
 }
 
 fn copy_error(error: &io::Error) -> io::Error {
