@@ -5,6 +5,7 @@
 //
 //   control      one page: the reader's settings, and the bell that wakes it (struct kl_control)
 //   <pid>.<n>    one SPOOL for each image of each recorded process (n counts its exec calls)
+//   executed     a line for each call of exec by a recorded process (KL_EXECUTED_NAME)
 //
 // A spool is sparse. Its pages are reserved (posix_fallocate) before a ring is offered, so a full
 // file system is an error in the reader and never a SIGBUS in the program.
@@ -52,8 +53,11 @@
 #include <stdint.h>
 
 #define KL_SESSION_VARIABLE "KEEL_RECORDER_SESSION" // environment: the session's folder
-#define KL_CONTROL_MAGIC 0x31304c5254434c4bull      // "KLCTRL01"
-#define KL_SPOOL_MAGIC 0x3130474e49524c4bull        // "KLRING01"
+// Lines `<pid> <how> <path>`; pid 0 stands for a new child. How is the letter r if the new program gets the recorder's variables,
+// c if its environment lacks them, and f if the call before returned because it failed.
+#define KL_EXECUTED_NAME "executed"
+#define KL_CONTROL_MAGIC 0x31304c5254434c4bull // "KLCTRL01"
+#define KL_SPOOL_MAGIC 0x3130474e49524c4bull   // "KLRING01"
 #define KL_RING_VERSION 2u
 
 #define KL_PAGE_BYTES 4096u
@@ -64,12 +68,15 @@
 #define KL_RING_HEADER_BYTES 4096u
 
 // The first threads get large rings; in a program with hundreds of threads the others get smaller
-// ones.
+// ones. To give a thread its ring takes time for each page, which thousands of threads that start
+// together would notice.
 #define KL_LARGE_RINGS 4u
 #define KL_LARGE_RING_SLOTS 32768u
 #define KL_MIDDLE_RINGS 64u
 #define KL_MIDDLE_RING_SLOTS 8192u
+#define KL_SMALL_RINGS 256u
 #define KL_SMALL_RING_SLOTS 2048u
+#define KL_LEAST_RING_SLOTS 512u
 
 // The operation in a slot. The numbers belong to this contract only, not to the journal file.
 //
@@ -105,6 +112,10 @@ enum kl_ring_op {
     // A sample of the caches (recorder/caches.h): time of the event before; address = ticks since
     // the chain of lines was read, size = ticks that it took to read them again
     KL_RING_CACHES = 15,
+    // Code of an object file was unmapped: address = its first byte, size = the byte after its last,
+    // extra = its offset in the file. KL_RING_PATH slots before it contain the path, 16 bytes each
+    KL_RING_UNLOADED = 16,
+    KL_RING_PATH = 17,
 };
 
 #define KL_ORIGIN_STACK (UINT64_C(1) << 47)
@@ -166,8 +177,7 @@ struct kl_spool {
     uint32_t version;
     _Atomic uint32_t ready;
     uint32_t pid;
-    // Rings 0 .. prepared - 1 have memory: ring 0 from the recorder, the others from the reader. A
-    // futex for threads that wait for a ring.
+    // Rings 0 .. prepared - 1 have memory: ring 0 from the recorder, the others from the reader.
     _Atomic uint32_t prepared;
     uint64_t started_ticks;   // when the recording of this image began
     _Atomic uint32_t wanted;  // threads that wait for a ring now
@@ -175,13 +185,18 @@ struct kl_spool {
     _Atomic uint64_t stop_ticks;
     uint32_t maps_bytes; // length of the list of object files at the start
     uint32_t clock;      // enum kl_clock
-    uint64_t reserved[25];
+    // Futex of the threads that wait for a ring: changes when rings get memory or become free. It
+    // wakes as many threads as there are new rings.
+    _Atomic uint32_t ring_bell;
+    uint32_t reserved0;
+    uint64_t reserved[24];
     char allocator[256];                  // path of the object that defines malloc
     char program[512];                    // /proc/self/exe
     char arguments[KL_PAGE_BYTES - 1024]; // /proc/self/cmdline, as much as fits
 };
 static_assert(sizeof(struct kl_spool) == KL_PAGE_BYTES, "one page");
 static_assert(offsetof(struct kl_spool, stop_ticks) == 40, "as in ring.rs");
+static_assert(offsetof(struct kl_spool, ring_bell) == 56, "as in ring.rs");
 static_assert(offsetof(struct kl_spool, allocator) == 256, "as in ring.rs");
 
 enum kl_stop {
@@ -245,7 +260,8 @@ static_assert(sizeof(struct kl_log_chunk) == 64, "as in log.rs");
 // Rings in the spool: large ones first.
 static inline uint32_t kl_ring_slots(uint32_t index) {
     if (index < KL_LARGE_RINGS) return KL_LARGE_RING_SLOTS;
-    return index < KL_MIDDLE_RINGS ? KL_MIDDLE_RING_SLOTS : KL_SMALL_RING_SLOTS;
+    if (index < KL_MIDDLE_RINGS) return KL_MIDDLE_RING_SLOTS;
+    return index < KL_SMALL_RINGS ? KL_SMALL_RING_SLOTS : KL_LEAST_RING_SLOTS;
 }
 
 static inline uint64_t kl_ring_bytes(uint32_t slots) {
@@ -255,10 +271,12 @@ static inline uint64_t kl_ring_bytes(uint32_t slots) {
 static inline uint64_t kl_ring_offset(uint32_t index) {
     uint32_t large = index < KL_LARGE_RINGS ? index : KL_LARGE_RINGS;
     uint32_t middle = index < KL_MIDDLE_RINGS ? index - large : KL_MIDDLE_RINGS - KL_LARGE_RINGS;
-    uint32_t small = index - large - middle;
+    uint32_t before = large + middle;
+    uint32_t small = index < KL_SMALL_RINGS ? index - before : KL_SMALL_RINGS - KL_MIDDLE_RINGS;
+    uint32_t least = index - before - small;
     return KL_SPOOL_RINGS + large * kl_ring_bytes(KL_LARGE_RING_SLOTS) +
            middle * kl_ring_bytes(KL_MIDDLE_RING_SLOTS) +
-           small * kl_ring_bytes(KL_SMALL_RING_SLOTS);
+           small * kl_ring_bytes(KL_SMALL_RING_SLOTS) + least * kl_ring_bytes(KL_LEAST_RING_SLOTS);
 }
 
 // The tag of the lap of `index`; shift = log2 of the number of slots.

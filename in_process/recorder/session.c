@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
@@ -30,7 +31,8 @@ struct session session;
 // getpid.
 static uint32_t known_root_pid;
 static bool known_follow;
-static char known_folder[256];
+static char known_folder[PATH_MAX];
+static char executed_path[PATH_MAX]; // in a process that may be recorded
 
 static size_t spool_bytes(void) {
     return kl_ring_offset(KL_RING_MAX);
@@ -197,6 +199,7 @@ static bool session_join(void) {
         memcpy(known_folder, folder, strlen(folder) + 1);
     }
     if (!control_map(known_folder)) return false;
+    if (!session_path(executed_path, known_folder, KL_EXECUTED_NAME)) return false;
     if (!known_follow && known_root_pid != (uint32_t)getpid()) return false;
     if (atomic_get(&session.control->stop) != 0) return false;
     if (session.control->embedded != host_embedded()) return false;
@@ -208,6 +211,27 @@ static bool session_join(void) {
     session_describe(KL_SPOOL_MAGIC);
     session_announce();
     return true;
+}
+
+// A child of a process that is not followed has nothing to report. One call of writev, so that lines
+// of several processes do not mix.
+void session_note_exec(char how, const char* path, bool in_child) {
+    char start[32];
+    char folder[1024] = "";
+    if (executed_path[0] == '\0') return;
+    if (!known_follow && (in_child || known_root_pid != (uint32_t)getpid())) return;
+    int file = open(executed_path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
+    if (file < 0) return;
+    int length = snprintf(start, sizeof start, "%d %c ", in_child ? 0 : (int)getpid(), how);
+    bool is_relative = path[0] != '/' && path[0] != '\0' && getcwd(folder, sizeof folder) != NULL;
+    struct iovec parts[] = {{start, (size_t)length},
+                            {folder, is_relative ? strlen(folder) : 0},
+                            {(char[]){"/"}, is_relative ? 1 : 0},
+                            {(char*)(uintptr_t)path, strlen(path)},
+                            {(char[]){"\n"}, 1}};
+    ssize_t written = writev(file, parts, sizeof parts / sizeof parts[0]);
+    (void)written;
+    close(file);
 }
 
 // A forked child has its parent's variables, but not its parent's spool and threads.
@@ -264,19 +288,20 @@ void session_wait_for_all(void) {
 }
 
 void session_wait(_Atomic uint32_t* word, uint32_t expected, uint32_t timeout_ms) {
-    struct timespec timeout = {.tv_sec = 0, .tv_nsec = (long)timeout_ms * 1000000};
+    struct timespec timeout = {.tv_sec = timeout_ms / 1000,
+                               .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
     syscall(SYS_futex, word, FUTEX_WAIT, expected, &timeout, NULL, 0);
 }
 
-void session_wake(_Atomic uint32_t* word) {
-    syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+void session_wake(_Atomic uint32_t* word, int threads) {
+    syscall(SYS_futex, word, FUTEX_WAKE, threads, NULL, NULL, 0);
 }
 
 void session_ring_bell(void) {
     struct kl_control* control = session.control;
     if (atomic_swap_ordered(&control->sleeping, 0) == 0) return;
     atomic_add_ordered(&control->bell, 1);
-    session_wake(&control->bell);
+    session_wake(&control->bell, 1);
 }
 
 // kill succeeds for a zombie, so this reads the process state: the letter after the closing

@@ -81,6 +81,11 @@ size_t session_maps(char* text, size_t bytes);
 // The ring with this index, which must have memory.
 struct kl_ring* session_ring(uint32_t index);
 
+// Tells the reader that this process executes the file `path`, or with `in_child` that it starts the
+// file in a child. `how` is that of a line of KL_EXECUTED_NAME. Works in a child between fork and
+// exec. Changes errno.
+void session_note_exec(char how, const char* path, bool in_child);
+
 // Wakes the reader if it sleeps.
 void session_ring_bell(void);
 
@@ -89,8 +94,8 @@ void session_ring_bell(void);
 enum kl_stop session_must_stop(uint64_t* heartbeat, uint64_t* silent_since_ns);
 
 // session_wait sleeps until `*word` differs from `expected`, or until the timeout. session_wake
-// wakes the threads that sleep on `*word`. Both work between processes.
+// wakes this many of the threads that sleep on `*word`. Both work between processes.
 void session_wait(_Atomic uint32_t* word, uint32_t expected, uint32_t timeout_ms);
-void session_wake(_Atomic uint32_t* word);
+void session_wake(_Atomic uint32_t* word, int threads);
 
 #endif

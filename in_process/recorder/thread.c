@@ -15,7 +15,9 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-enum { WAIT_MS = 2, DESTRUCTOR_PASSES = 2 };
+// A thread that waits is woken when its wait can end. It looks by itself only for the end of the
+// reader.
+enum { LOOK_MS = 1000, RINGS_AHEAD = 2, DESTRUCTOR_PASSES = 2 };
 
 _Thread_local struct thread recorder_thread;
 
@@ -56,13 +58,15 @@ static bool ring_wait(struct kl_ring_entry* entry, uint64_t needed) {
     uint64_t silent_since = 0;
     uint64_t began = 0;
     bool free = true;
-    for (;;) {
-        uint32_t bell = atomic_get_acquire(&ring->tail_bell);
-        if (needed <= atomic_get_acquire(&ring->tail) + slots) break;
+    while (needed > atomic_get_acquire(&ring->tail) + slots) {
         if (began == 0) began = ticks();
+        // The reader changes the tail and then looks whether someone waits, so the tail is read
+        // once more after `waiting` is set.
+        uint32_t bell = atomic_get_acquire(&ring->tail_bell);
         atomic_set_ordered(&ring->waiting, 1);
+        if (needed <= atomic_get_ordered(&ring->tail) + slots) break;
         session_ring_bell();
-        session_wait(&ring->tail_bell, bell, WAIT_MS);
+        session_wait(&ring->tail_bell, bell, LOOK_MS);
         enum kl_stop stop = session_must_stop(&heartbeat, &silent_since);
         if (stop == KL_STOP_NONE) continue;
         session_stop(stop);
@@ -91,41 +95,63 @@ static struct kl_ring_entry* ring_take_free(uint32_t prepared) {
     return NULL;
 }
 
+// Waits for a free ring, which the reader prepares or another thread returns. NULL: the recording
+// has ended.
+static struct kl_ring_entry* ring_wait_free(void) {
+    struct kl_spool* spool = session.spool;
+    uint64_t heartbeat = 0;
+    uint64_t silent_since = 0;
+    uint64_t began = ticks();
+    struct kl_ring_entry* entry = NULL;
+    atomic_add_ordered(&spool->wanted, 1);
+    for (;;) {
+        uint32_t bell = atomic_get_ordered(&spool->ring_bell);
+        uint32_t prepared = atomic_get_acquire(&spool->prepared);
+        entry = ring_take_free(prepared);
+        if (entry != NULL) break;
+        enum kl_stop stop = session_must_stop(&heartbeat, &silent_since);
+        if (stop == KL_STOP_NONE && prepared == KL_RING_MAX) stop = KL_STOP_TOO_MANY_THREADS;
+        if (stop != KL_STOP_NONE) {
+            session_stop(stop);
+            break;
+        }
+        session_ring_bell();
+        session_wait(&spool->ring_bell, bell, LOOK_MS);
+    }
+    atomic_sub_ordered(&spool->wanted, 1);
+    if (entry == NULL) return NULL;
+    entry_ring(entry)->stalls++;
+    entry_ring(entry)->stalled_ticks += ticks() - began;
+    return entry;
+}
+
 // Takes a free ring. The reader creates new rings, so a thread does not have to open a file. NULL:
 // the recording has ended.
 static struct kl_ring_entry* ring_take(void) {
     struct kl_spool* spool = session.spool;
-    uint64_t heartbeat = 0;
-    uint64_t silent_since = 0;
     for (;;) {
         uint32_t prepared = atomic_get_acquire(&spool->prepared);
         struct kl_ring_entry* entry = ring_take_free(prepared);
-        if (entry != NULL) {
-            if (session.own_log == 0) session_ring_bell();
+        if (session.own_log == 0) {
+            if (entry == NULL) return ring_wait_free();
+            // The reader prepares more when the last ones are taken, not for each thread.
+            if (entry + RINGS_AHEAD >= session.rings + prepared) session_ring_bell();
             return entry;
         }
-        enum kl_stop stop = KL_STOP_NONE;
-        if (session.own_log != 0) {
-            if (prepared < KL_RING_MAX && log_prepare_ring(prepared)) continue;
-            stop = prepared < KL_RING_MAX ? KL_STOP_DISK_FULL : KL_STOP_NONE;
-        } else {
-            stop = session_must_stop(&heartbeat, &silent_since);
-        }
-        if (stop == KL_STOP_NONE && prepared == KL_RING_MAX) stop = KL_STOP_TOO_MANY_THREADS;
-        if (stop != KL_STOP_NONE) {
-            session_stop(stop);
-            return NULL;
-        }
-        atomic_add_ordered(&spool->wanted, 1);
-        session_ring_bell();
-        session_wait(&spool->prepared, prepared, WAIT_MS);
-        atomic_sub_ordered(&spool->wanted, 1);
+        if (entry != NULL) return entry;
+        if (prepared < KL_RING_MAX && log_prepare_ring(prepared)) continue;
+        session_stop(prepared < KL_RING_MAX ? KL_STOP_DISK_FULL : KL_STOP_TOO_MANY_THREADS);
+        return NULL;
     }
 }
 
 static void ring_return(struct kl_ring_entry* entry, uint64_t head) {
+    struct kl_spool* spool = session.spool;
     entry_ring(entry)->head = head;
-    atomic_set_release(&entry->state, KL_RING_FREE_STATE);
+    atomic_set_ordered(&entry->state, KL_RING_FREE_STATE);
+    if (session.own_log != 0 || atomic_get_ordered(&spool->wanted) == 0) return;
+    atomic_add_ordered(&spool->ring_bell, 1);
+    session_wake(&spool->ring_bell, 1);
 }
 
 static struct event thread_begin_event(struct thread* thread) {

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Builds every peer allocator as NAME.so into the given folder (build/lib/keel/peers by default).
+# A peer that is newer than its sources is not built again.
 # For a peer that cannot be built it writes NAME.unavailable with the reason, which `keel
 # allocators` shows, and continues. Fails only if no peer could be built.
 #
@@ -35,6 +36,11 @@ for index in "${!names[@]}"; do
     name=${names[$index]}
     printf 'peer %d/%d: %s\n' $((index + 1)) ${#names[@]} "$name" >&2
     log=$target/$name.log
+    if [ -e "$output/$name.so" ] && [ -z "$(find "$peers/$name" "$peers/crate_version.rs" \
+        -newer "$output/$name.so" -type f -print -quit)" ]; then
+        built=$((built + 1))
+        continue
+    fi
     # One target folder for all, so that shared dependencies (libc, cc) are compiled once.
     if (cd "$peers/$name" &&
         "${cargo[@]}" --release --locked --target-dir "$target") >"$log" 2>&1; then

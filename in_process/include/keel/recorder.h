@@ -35,7 +35,8 @@
  * its first event there. Name the threads again in each recording. After a recording has ended, the
  * address space of its rings stays reserved, but their memory is returned to the system. The size
  * of a ring depends on how many threads record at the same time: 1 MiB for each of the first 4
- * threads, 260 KiB for each of the next 60, and 68 KiB for each further thread.
+ * threads, 260 KiB for each of the next 60, 68 KiB for each of the next 192, and 20 KiB for each
+ * further thread.
  *
  * CRASHES. If the program crashes or is killed, the events that it recorded before are in
  * game.spool and game.spool.rings. `keel import game.spool` reads both files. kl_record_stop and a

@@ -1,13 +1,13 @@
 //! The `keel` command: one file for each subcommand under `commands/`. The only crate that prints,
-//! exits or reads the environment.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "printing is this crate's job")]
+//! exits or reads the environment. Everything that it prints goes through `output`.
 
+#[macro_use]
+mod output;
 mod commands;
 mod format;
 mod help;
 mod interrupt;
 mod layout;
-mod output;
 mod progress;
 mod selection;
 mod table;
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     match run(arguments) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("keel: {error:#}");
+            say!("keel: {error:#}");
             ExitCode::FAILURE
         }
     }
@@ -61,9 +61,7 @@ fn main() -> ExitCode {
 fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match arguments.command {
         Command::Record(arguments) => commands::record::run(arguments),
-        Command::Try(arguments) => {
-            commands::r#try::run(&arguments, &|words| run(Arguments::try_parse_from(words)?))
-        }
+        Command::Try(arguments) => commands::r#try::run(&arguments),
         Command::Import(arguments) => commands::import::run(arguments),
         Command::Capture(arguments) => commands::capture::run(arguments),
         Command::Info(arguments) => commands::info::run(arguments),

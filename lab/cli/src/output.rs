@@ -1,17 +1,56 @@
-//! Data to standard output, and files that are written whole or not at all.
+//! Data to standard output, messages to standard error, and files that are written whole or not at
+//! all.
 
 use anyhow::{Context as _, Result};
-use std::io::Write as _;
+use std::ffi::CString;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
-/// Prints data. A closed pipe (`keel info ... | head`) is not an error; with `println!` it would be
-/// a panic.
-pub fn print(text: &str) -> std::io::Result<()> {
-    let mut stdout = std::io::stdout().lock();
+/// Prints a line on stderr; the arguments are those of `format!`.
+macro_rules! say {
+    ($($text:tt)*) => { $crate::output::line(format_args!($($text)*)) };
+}
+
+/// Prints a line on stderr. If nobody can read it (the terminal was closed, the disk of the log is
+/// full), the line is lost and nothing else: `eprintln!` would panic, and clippy forbids it.
+pub fn line(text: fmt::Arguments<'_>) {
+    let _ = io::stderr().lock().write_all(format!("{text}\n").as_bytes());
+}
+
+/// Prints the state of something that runs, without a line end. The state is left out if stderr
+/// cannot take it at once: what runs must not wait for a stopped terminal.
+pub fn state(text: &str) {
+    let mut poll = libc::pollfd { fd: libc::STDERR_FILENO, events: libc::POLLOUT, revents: 0 };
+    // SAFETY: one valid structure; a timeout of 0 does not wait.
+    if unsafe { libc::poll(&raw mut poll, 1, 0) } > 0 && poll.revents == libc::POLLOUT {
+        let _ = io::stderr().lock().write_all(text.as_bytes());
+    }
+}
+
+/// Prints data. A reader that is gone (`keel info ... | head`, a closed terminal) is not an error;
+/// with `println!` it would be a panic.
+pub fn print(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        Err(error) if is_reader_gone(&error) => Ok(()),
         result => result,
     }
+}
+
+/// A terminal that was closed returns EIO, as a broken disk does.
+fn is_reader_gone(error: &io::Error) -> bool {
+    let is_terminal = || {
+        let stdout = io::stdout().as_fd().try_clone_to_owned().map(File::from);
+        let kind = stdout.and_then(|stdout| stdout.metadata()).map(|of| of.file_type());
+        kind.is_ok_and(|kind| kind.is_char_device())
+    };
+    error.kind() == io::ErrorKind::BrokenPipe
+        || (error.raw_os_error() == Some(libc::EIO) && is_terminal())
 }
 
 /// Prints a value as indented JSON.
@@ -31,7 +70,7 @@ pub fn write_whole(path: &Path, contents: &[u8]) -> Result<()> {
     let partial = path.with_file_name(partial);
     // What a killed keel left here is of no use. A link with this name is not followed.
     let _ = std::fs::remove_file(&partial);
-    let written = std::fs::File::create_new(&partial)
+    let written = File::create_new(&partial)
         .and_then(|mut file| file.write_all(contents))
         .and_then(|()| std::fs::rename(&partial, path));
     if written.is_err() {
@@ -53,4 +92,15 @@ pub fn free_folder(stem: &str) -> Result<std::path::PathBuf> {
 /// Whether it exists and is not an empty folder.
 pub fn is_occupied(folder: &Path) -> bool {
     folder.is_file() || std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
+}
+
+/// Free bytes of the file system; None if unknown.
+pub fn free_bytes(folder: &Path) -> Option<u64> {
+    let name = CString::new(folder.as_os_str().as_bytes()).ok()?;
+    // SAFETY: all zeroes is a valid statvfs, which is then written to; the name ends in NUL.
+    unsafe {
+        let mut found: libc::statvfs = std::mem::zeroed();
+        (libc::statvfs(name.as_ptr(), &raw mut found) == 0)
+            .then(|| found.f_bavail.saturating_mul(found.f_frsize))
+    }
 }

@@ -15,13 +15,13 @@ pub fn chosen(layout: &Layout, specs: &[String]) -> Option<Vec<Allocator>> {
     let allocators = match places(layout).resolve(specs) {
         Ok(allocators) => allocators,
         Err(unknown) => {
-            eprintln!("keel: {unknown}");
+            say!("keel: {unknown}");
             return None;
         }
     };
     for allocator in &allocators {
         if let Some(reason) = &allocator.unavailable {
-            eprintln!(
+            say!(
                 "keel: {} cannot be used: {reason}; `keel allocators` lists those that can",
                 allocator.name
             );

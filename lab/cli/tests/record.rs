@@ -230,7 +230,8 @@ fn a_full_disk_keeps_what_fits_and_lets_the_program_finish() {
     let folder = tempfile::tempdir().unwrap();
     let program = compile_loop(folder.path());
     let script = format!(
-        "$keel record -o $disk/x.journal.parquet -- {} 3000000; code=$?\ncp $disk/*.parquet .; \
+        "export HOME=$disk TMPDIR=$disk; $keel record -o $disk/x.journal.parquet -- {} 3000000; \
+            code=$?\ncp $disk/*.parquet .; \
             exit $code",
         program.display()
     );

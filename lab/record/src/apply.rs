@@ -119,10 +119,12 @@ impl Applier {
     /// Ends the rows, and returns threads, frames and counts.
     pub fn finish(mut self, names: &Names) -> Facts {
         self.retire_threads(names);
+        let unnamed = self.origins.unnamed();
         (self.facts.modules, self.facts.stacks) = self.origins.finish();
         if let Some(code) = &names.code {
             code.name(&mut self.facts.stacks);
         }
+        self.facts.unnamed = unnamed;
         if self.reissued > 0 {
             self.facts.repairs.insert("unseen_free".to_owned(), self.reissued);
         }
@@ -193,6 +195,7 @@ impl Applier {
                 self.last_moment = mark;
             }
             op::CACHES => self.sampled(event),
+            op::UNLOADED => self.origins.unloaded(event.address, event.size),
             _ => *self.facts.repairs.entry("unknown_operation".to_owned()).or_default() += 1,
         }
     }

@@ -32,7 +32,9 @@ const CHAIN_MAX: u32 = 16;
 
 #[derive(Default)]
 struct Ring {
-    events: VecDeque<(RawEvent, Origin)>,
+    events: VecDeque<RawEvent>,
+    /// The path of code that was unloaded, as far as it has been read.
+    path: Vec<u8>,
     /// Time of the last event added; the times of a ring never decrease.
     last_time: u64,
     /// Its front event is being written by a caller (recursion in `resolve`).
@@ -113,16 +115,31 @@ impl Assembler {
             }
             event.time = event.time.max(queue.last_time);
             queue.last_time = event.time;
-            // Resolved now, because the mappings are still those of the event's time.
-            let origin = match event.op() {
+            match event.op() {
                 op::STACK => {
                     self.applier.origins.add_frames(ring, &event);
                     continue;
                 }
-                _ if event.has_origin() => self.applier.origins.resolve(ring, event.extra()),
-                _ => Origin::UNKNOWN,
-            };
-            queue.events.push_back((event, origin));
+                op::PATH => {
+                    queue.path.extend(event.text());
+                    continue;
+                }
+                op::UNLOADED => {
+                    let path = std::mem::take(&mut queue.path);
+                    let code = Mapping {
+                        start: event.address,
+                        end: event.size,
+                        offset: event.extra(),
+                        path: String::from_utf8_lossy(&path).into_owned(),
+                    };
+                    self.applier.origins.announce_unloading(event.time, code);
+                }
+                _ if event.has_origin() => {
+                    self.applier.origins.keep_frames(ring, event.extra());
+                }
+                _ => {}
+            }
+            queue.events.push_back(event);
         }
         self.enqueue(ring);
     }
@@ -131,7 +148,7 @@ impl Assembler {
         let queue = &mut self.rings[ring];
         if let (false, Some(first)) = (queue.queued, queue.events.front()) {
             queue.queued = true;
-            self.heap.push(Reverse((first.0.time, ring)));
+            self.heap.push(Reverse((first.time, ring)));
         }
     }
 
@@ -146,7 +163,7 @@ impl Assembler {
             self.heap.pop();
             self.rings[ring].queued = false;
             let next = self.heap.peek().map_or(u64::MAX, |Reverse((time, _))| *time).min(until);
-            while self.rings[ring].events.front().is_some_and(|event| event.0.time <= next) {
+            while self.rings[ring].events.front().is_some_and(|event| event.time <= next) {
                 self.advance(ring, 0, sink);
             }
             self.enqueue(ring);
@@ -158,7 +175,7 @@ impl Assembler {
     pub fn cut(&mut self, ticks: u64) {
         self.end = ticks;
         for ring in &mut self.rings {
-            let kept = ring.events.partition_point(|event| event.0.time <= ticks);
+            let kept = ring.events.partition_point(|event| event.time <= ticks);
             ring.events.truncate(kept);
         }
     }
@@ -176,13 +193,18 @@ impl Assembler {
 
     /// Writes the front event of a ring to the journal.
     fn advance(&mut self, ring: usize, depth: u32, sink: &mut dyn RowSink) {
-        let Some((event, origin)) = self.rings[ring].events.pop_front() else { return };
+        let Some(event) = self.rings[ring].events.pop_front() else { return };
         if event.creates() && self.applier.is_live(event.address) {
             self.resolve(ring, &event, RawEvent::releases, depth, sink);
             self.applier.drop_reissued(event.address);
         } else if event.releases() && !self.applier.is_live(event.address) {
             self.resolve(ring, &event, RawEvent::creates, depth, sink);
         }
+        // Resolved now, in the order of the times, among the unloadings of code.
+        let origin = match event.has_origin() {
+            true => self.applier.origins.resolve(ring, event.extra()),
+            false => Origin::UNKNOWN,
+        };
         self.applier.apply(ring, &event, origin, sink);
     }
 
@@ -207,10 +229,10 @@ impl Assembler {
             .enumerate()
             .filter(|(other, queue)| *other != ring && !queue.suspended);
         let found = found.filter_map(|(other, queue)| {
-            let near = queue.events.iter().take_while(|other| other.0.time <= limit);
+            let near = queue.events.iter().take_while(|other| other.time <= limit);
             near.enumerate()
-                .find(|(_, event)| is_match(&event.0))
-                .map(|(at, event)| (event.0.time, other, at))
+                .find(|(_, event)| is_match(event))
+                .map(|(at, event)| (event.time, other, at))
         });
         let Some((_, other, at)) = found.min() else { return };
         self.inverted += 1;

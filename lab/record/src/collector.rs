@@ -3,11 +3,11 @@
 use crate::clock::Clock;
 use crate::encode::{Begin, Encoder, Finished, Rows, Work, name_by_bytes};
 use crate::image::Image;
-use crate::launch::Running;
+use crate::launch::{Orphans, Running, Signals};
 use crate::rows::{Filter, Names};
 use crate::session::{self, Session, Spool};
 use crate::unseen::Unseen;
-use crate::{Journal, Options, Progress, Recorded, machine, origins, paths, ring};
+use crate::{Journal, Options, Progress, Recorded, lineage, machine, origins, paths, ring};
 use keel_journal::{Metadata, Writer};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -22,6 +22,9 @@ use std::time::{Duration, Instant};
 const SLACK_NS: u64 = 2_000_000;
 /// After this time the error of the frequency is 1e-5.
 const CALIBRATION: Duration = Duration::from_millis(5);
+/// In the metadata of a program that the recording did not see end.
+const STILL_RUNNING: &str = "still running";
+const HURRIED_WAIT: Duration = Duration::from_micros(100);
 const BUSY_WAIT: Duration = Duration::from_millis(4);
 const IDLE_WAIT: Duration = Duration::from_millis(20);
 const PROGRESS_EVERY: Duration = Duration::from_millis(500);
@@ -56,6 +59,9 @@ pub struct Collector<'a> {
     /// The time after which no rows are wanted, in ticks.
     until: Option<u64>,
     reported: Instant,
+    /// When the program had ended and others had not, and whether the user knows that.
+    follows_since: Option<Instant>,
+    follows_said: bool,
     problems: Vec<String>,
 }
 
@@ -89,6 +95,8 @@ impl<'a> Collector<'a> {
             notes: Vec::new(),
             until: None,
             reported: began,
+            follows_since: None,
+            follows_said: false,
             problems: Vec::new(),
         }
     }
@@ -102,8 +110,10 @@ impl<'a> Collector<'a> {
     pub fn run(
         &mut self,
         running: &Running,
+        signals: &Signals,
+        orphans: &Orphans,
         report: &mut dyn FnMut(Progress),
-    ) -> std::io::Result<ExitStatus> {
+    ) -> std::io::Result<Option<ExitStatus>> {
         self.root_pid = running.pid;
         let mut status = None;
         let mut wait = BUSY_WAIT;
@@ -117,6 +127,7 @@ impl<'a> Collector<'a> {
             }
             self.calibrate();
             let root_gone = status.is_some();
+            let others_live = orphans.reap(running.pid);
             // Checked before the rings are read, so that the last reading comes after the end.
             let mut gone = Vec::new();
             for (number, image) in &mut self.images {
@@ -129,24 +140,92 @@ impl<'a> Collector<'a> {
             gone.into_iter().for_each(|number| self.end(number, None));
             let now = self.clock.now();
             if self.encoder.is_over() || self.until.is_some_and(|until| now > until) {
-                self.session.stop();
+                self.stop();
+            }
+            if signals.must_stop(root_gone) {
+                self.end_all();
+                return Ok(status);
             }
             if !self.options.embedded {
                 self.look_for_unseen();
             }
             self.report(report);
-            wait = if events > 0 { BUSY_WAIT } else { IDLE_WAIT };
-            if let Some(status) = status {
+            let hurries = self.images.values().any(|image| image.spool.wants_rings());
+            wait = match (hurries && !self.is_stopped(), events > 0) {
+                (true, _) => HURRIED_WAIT,
+                (false, true) => BUSY_WAIT,
+                (false, false) => IDLE_WAIT,
+            };
+            if status.is_some() {
+                let follows = self.options.follow_children && others_live && !self.is_stopped();
                 // A process admitted in this round has not been checked for its end yet.
-                if self.images.is_empty() && !self.postponed {
+                if self.images.is_empty() && !self.postponed && !follows {
+                    self.note_living(orphans);
                     return Ok(status);
                 }
+                self.say_whom_it_follows(report);
                 wait = BUSY_WAIT;
             }
         }
     }
 
+    /// Ends the recording of all processes, which live on.
+    fn stop(&self) {
+        self.session.stop();
+        // Those that wait for a ring need not wait any longer.
+        self.images.values().for_each(|image| image.spool.wake_waiting(ring::RING_MAX));
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.session.control().stop.load(Acquire) != 0
+    }
+
+    fn end_all(&mut self) {
+        self.stop();
+        self.read_all();
+        let numbers: Vec<usize> = self.images.keys().copied().collect();
+        for number in numbers {
+            if let Some(image) = self.images.get_mut(&number) {
+                image.metadata.ended = STILL_RUNNING.to_owned();
+            }
+            self.end(number, None);
+        }
+    }
+
+    /// Without `follow_children`: the processes that live on unrecorded.
+    fn note_living(&mut self, orphans: &Orphans) {
+        if self.options.follow_children || !orphans.reap(self.root_pid) {
+            return;
+        }
+        let living = living(self.root_pid);
+        if !living.is_empty() {
+            self.notes.push(format!(
+                "the program has ended, and processes that it started still run unrecorded: {}; \
+                 --follow-children records them as well",
+                lineage::list(&living)
+            ));
+        }
+    }
+
+    /// Once, when the program has ended and others have not.
+    fn say_whom_it_follows(&mut self, report: &mut dyn FnMut(Progress)) {
+        /// Most processes end soon after the program.
+        const PATIENCE: Duration = Duration::from_secs(1);
+        let since = *self.follows_since.get_or_insert_with(Instant::now);
+        if self.follows_said || since.elapsed() < PATIENCE {
+            return;
+        }
+        self.follows_said = true;
+        let mut living = living(self.root_pid);
+        if living.is_empty() {
+            let pids = self.images.values().map(|image| image.pid);
+            living = pids.filter_map(|pid| Some((pid, lineage::name(pid)?))).collect();
+        }
+        report(Progress { follows: Some(lineage::list(&living)), ..self.progress() });
+    }
+
     fn look_for_unseen(&mut self) {
+        self.unseen.take_executed(self.session.executed());
         let follow = self.options.follow_children;
         for found in self.unseen.look(self.images.values(), follow) {
             // Without its own program, the recording is not what the user asked for.
@@ -160,8 +239,13 @@ impl<'a> Collector<'a> {
             return;
         }
         self.reported = Instant::now();
+        report(self.progress());
+    }
+
+    fn progress(&self) -> Progress {
         let (operations, live_bytes) = self.encoder.progress();
-        report(Progress { seconds: self.began.elapsed().as_secs_f64(), operations, live_bytes });
+        let seconds = self.began.elapsed().as_secs_f64();
+        Progress { seconds, operations, live_bytes, follows: None }
     }
 
     fn calibrate(&mut self) {
@@ -182,7 +266,8 @@ impl<'a> Collector<'a> {
             let error = std::io::Error::from_raw_os_error(failed as i32);
             let folder = self.session.folder().display();
             self.problems.push(format!(
-                "a process could not be recorded: no room for its rings in {folder} ({error})"
+                "a process could not be recorded: no room for its rings in {folder} ({error}); use \
+                 --spool to name a folder with enough free space"
             ));
         }
         let announced = control.spools.load(Acquire);
@@ -207,6 +292,12 @@ impl<'a> Collector<'a> {
         metadata.program = session::text(&header.program);
         metadata.arguments = session::arguments(&header.arguments);
         metadata.allocator = session::text(&header.allocator);
+        // The header has room for usual paths.
+        if metadata.program.len() + 1 == header.program.len()
+            && let Ok(path) = std::fs::read_link(format!("/proc/{pid}/exe"))
+        {
+            metadata.program = path.to_string_lossy().into_owned();
+        }
         let before = self.images.iter().find(|(_, image)| image.pid == pid);
         let before = before.map(|(number, image)| (*number, image.process.clone(), image.index));
         let (process, index) = match before {
@@ -222,6 +313,11 @@ impl<'a> Collector<'a> {
             }
         };
         let maps = origins::parse_maps(&spool.maps());
+        if metadata.allocator.len() + 1 == spool.header().allocator.len()
+            && let Some(whole) = maps.iter().find(|map| map.path.starts_with(&metadata.allocator))
+        {
+            metadata.allocator.clone_from(&whole.path);
+        }
         let number = self.begin(pid, (process, index), spool, metadata);
         if let Some(image) = self.images.get_mut(&number) {
             image.code.take(&maps);
@@ -270,6 +366,7 @@ impl<'a> Collector<'a> {
             metadata: metadata.clone(),
             filter,
             max_bytes: self.options.max_bytes.unwrap_or(0),
+            refuges: self.options.refuges.clone(),
         })));
         let image = Image::new(pid, (process_path, index), spool, origin, metadata);
         self.images.insert(number, image);
@@ -296,7 +393,7 @@ impl<'a> Collector<'a> {
         let until = self.clock.now().saturating_sub(self.clock.ticks_in(SLACK_NS));
         let Some(image) = self.images.get(&number) else { return 0 };
         if let Err(error) = image.prepare_rings() {
-            self.session.stop();
+            self.stop();
             let folder = self.session.folder().display();
             let already = self
                 .problems
@@ -325,7 +422,8 @@ impl<'a> Collector<'a> {
             }
         }
         let count = rings.iter().map(|(_, events)| events.len()).sum();
-        let maps = if last { None } else { image.new_maps(&rings) };
+        let (maps, waits) = if last { (None, None) } else { image.new_maps(&rings) };
+        let until = until.min(waits.map_or(u64::MAX, |time| time.saturating_sub(1)));
         self.send_rows(number, until, rings, maps);
         count
     }
@@ -369,7 +467,8 @@ impl<'a> Collector<'a> {
         let mut metadata = image.metadata;
         if let Some(program) = executed {
             metadata.ended = format!("exec {program}");
-        } else if image.pid == self.root_pid {
+        }
+        if executed.is_none() && image.pid == self.root_pid {
             // `finish` adds the exit status.
             self.root = Some((number, metadata, names));
             return;
@@ -378,7 +477,12 @@ impl<'a> Collector<'a> {
     }
 
     /// Ends all journals and collects the results.
-    pub fn finish(mut self, program: &Path, status: ExitStatus) -> Recorded {
+    pub fn finish(mut self, program: &Path, status: Option<ExitStatus>) -> Recorded {
+        self.unseen.take_executed(self.session.executed());
+        for (is_own, text) in self.unseen.unrecorded(self.root_pid) {
+            // Without its own program, the recording is not what the user asked for.
+            if is_own { self.problems.push(text) } else { self.notes.push(text) }
+        }
         if self.count == 0 && self.problems.is_empty() {
             let program = program.display();
             self.problems.push(if self.options.embedded {
@@ -414,13 +518,24 @@ impl<'a> Collector<'a> {
                 after.as_secs_f64()
             ));
         }
+        for one in &finished {
+            if let (Some(path), Some(wanted)) = (&one.path, &one.moved_from) {
+                self.notes.push(format!(
+                    "{} could not be written there; the whole journal is {}",
+                    wanted.display(),
+                    path.display()
+                ));
+            }
+        }
         let journals = finished.into_iter().map(journal).collect();
-        Recorded { status, journals, problems: self.problems, notes: self.notes }
+        let (problems, notes, still_runs) = (self.problems, self.notes, status.is_none());
+        let status = status.unwrap_or_default();
+        Recorded { status, still_runs, signal: None, journals, problems, notes }
     }
 
     /// The program never loaded the recorder. Its journal is empty, with the metadata of the
     /// program.
-    fn finish_unseen(&mut self, writer: Writer, program: &Path, status: ExitStatus) {
+    fn finish_unseen(&mut self, writer: Writer, program: &Path, status: Option<ExitStatus>) {
         let number = usize::MAX;
         let clock = self.clock;
         let mut metadata = machine::describe();
@@ -434,6 +549,7 @@ impl<'a> Collector<'a> {
             metadata: metadata.clone(),
             filter: Filter::default(),
             max_bytes: 0,
+            refuges: Vec::new(),
         })));
         metadata.writer = format!("keel record {}", env!("CARGO_PKG_VERSION"));
         metadata.program = program.display().to_string();
@@ -451,7 +567,15 @@ fn journal(finished: Finished) -> Journal {
     Journal { path, operations, seconds, metadata, written, limited }
 }
 
-fn ended(status: ExitStatus) -> String {
+/// The processes below this one, without the program itself.
+fn living(program: u32) -> Vec<(u32, String)> {
+    let below = lineage::descendants(std::process::id()).into_iter();
+    let others = below.filter(|pid| *pid != program);
+    others.filter_map(|pid| Some((pid, lineage::name(pid)?))).collect()
+}
+
+fn ended(status: Option<ExitStatus>) -> String {
+    let Some(status) = status else { return STILL_RUNNING.to_owned() };
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit {code}"),
         (None, Some(signal)) => format!("signal {signal}"),

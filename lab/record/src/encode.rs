@@ -22,12 +22,9 @@ use std::time::{Duration, Instant};
 /// and the program waits.
 const BACKLOG_BYTES: usize = 256 << 20;
 
-/// A row group is written when it has at least this many rows and this age. A killed recorder loses
-/// no more.
-const CUT_ROWS: usize = 4096;
-const CUT_AFTER: Duration = Duration::from_secs(10);
-/// At this age, a row group of any size is written.
-const CUT_ALL_AFTER: Duration = Duration::from_secs(60);
+/// At this age a row group is written. A killed recorder loses no more. `Writer::finish` unites
+/// small row groups.
+const CUT_AFTER: Duration = Duration::from_millis(500);
 
 /// A message to the encoder; `number` is that of the recorded image.
 pub enum Work {
@@ -62,6 +59,8 @@ pub struct Begin {
     pub filter: Filter,
     /// The journal ends when it has about this many bytes; 0: no limit.
     pub max_bytes: u64,
+    /// See [`crate::Options::refuges`].
+    pub refuges: Vec<PathBuf>,
 }
 
 /// The events of one reading of an image's rings.
@@ -88,6 +87,8 @@ pub struct Finished {
     pub image: u32,
     /// The file; `None` if there was no operation and no file was requested.
     pub path: Option<PathBuf>,
+    /// The place where it could not stay.
+    pub moved_from: Option<PathBuf>,
     /// Its metadata, with threads, frames and counts.
     pub metadata: Metadata,
     /// Operations seen, whether or not they could be written.
@@ -179,6 +180,7 @@ struct Output {
     metadata: Metadata,
     max_bytes: u64,
     cut: Instant,
+    refuges: Vec<PathBuf>,
 }
 
 impl Output {
@@ -193,14 +195,39 @@ impl Output {
             metadata: begin.metadata,
             max_bytes: begin.max_bytes,
             cut: Instant::now(),
+            refuges: begin.refuges,
         }
+    }
+
+    /// Creates the journal, in a refuge if its folder is gone or its disk is full.
+    fn create(&mut self) -> Result<Writer, keel_journal::Error> {
+        let mut created = Writer::create(&self.path);
+        if created.is_err()
+            && let Some(folder) = self.path.parent()
+        {
+            drop(std::fs::create_dir_all(folder));
+            created = Writer::create(&self.path);
+        }
+        let name = self.path.file_name().unwrap_or_default().to_owned();
+        for folder in &self.refuges {
+            let path = folder.join(&name);
+            if created.is_err()
+                && !path.exists()
+                && let Ok(writer) = Writer::create(path)
+            {
+                created = Ok(writer);
+            }
+        }
+        created.map(|writer| writer.with_refuges(&self.refuges))
     }
 
     /// Writes the current row group if it is old.
     fn cut_old(&mut self, assembler: &Assembler) {
         let Some(writer) = &mut self.writer else { return };
-        let (rows, age) = (writer.rows_in_memory(), self.cut.elapsed());
-        if rows == 0 || age < CUT_AFTER || (rows < CUT_ROWS && age < CUT_ALL_AFTER) {
+        if writer.rows_in_memory() == 0 {
+            self.cut = Instant::now();
+        }
+        if self.cut.elapsed() < CUT_AFTER {
             return;
         }
         assembler.known(&mut self.metadata);
@@ -214,7 +241,7 @@ impl Output {
 impl RowSink for Output {
     fn push(&mut self, event: &Event, origin: Origin, known: &dyn Fn(&mut Metadata)) -> Taken {
         if self.writer.is_none() && self.error.is_none() {
-            match Writer::create(&self.path) {
+            match self.create() {
                 Ok(writer) => self.writer = Some(writer),
                 Err(error) => self.error = Some(error),
             }
@@ -278,11 +305,12 @@ fn take_rows(assembler: &mut Assembler, output: &mut Output, rows: &Rows) {
     if !assembler.is_open() {
         return;
     }
-    if let Some(maps) = &rows.maps {
-        assembler.map(maps);
-    }
     for (ring, events) in &rows.rings {
         assembler.add(*ring as usize, events);
+    }
+    // They were read after these rings, so they are later than the unloadings in them.
+    if let Some(maps) = &rows.maps {
+        assembler.map(maps);
     }
     if let Some(ticks) = rows.cut {
         assembler.cut(ticks);
@@ -295,22 +323,27 @@ fn finish(assembler: Assembler, output: Output, mut metadata: Metadata, names: &
     let facts = assembler.finish(names);
     let (operations, allocated_bytes) = (facts.rows, facts.allocated_bytes);
     rows::describe(facts, &mut metadata);
-    let Output { process_path, image, path, seconds, writer, error, .. } = output;
-    let (path, written) = match (writer, error) {
+    let Output { process_path, image, path: wanted, seconds, writer, error, .. } = output;
+    let place = writer.as_ref().map(Writer::place);
+    let written = match (writer, error) {
         // An invalid row is our fault, not the disk's; it is reported rather than the result of
         // `finish`.
         (Some(writer), Some(error @ keel_journal::Error::Invalid { .. })) => {
             drop(writer.finish(metadata.clone()));
-            (Some(path), Err(error))
+            Some(Err(error))
         }
-        (Some(writer), _) => (Some(path), writer.finish(metadata.clone())),
-        (None, Some(error)) => (Some(path), Err(error)),
-        (None, None) => (None, Ok(Written { rows: 0, bytes: 0 })),
+        (Some(writer), _) => Some(writer.finish(metadata.clone())),
+        (None, Some(error)) => Some(Err(error)),
+        (None, None) => None,
     };
+    let path = written.is_some().then(|| place.map_or(wanted.clone(), |place| place.path()));
+    let moved_from = path.as_ref().filter(|path| **path != wanted).map(|_| wanted);
+    let written = written.unwrap_or(Ok(Written { rows: 0, bytes: 0 }));
     Finished {
         process_path,
         image,
         path,
+        moved_from,
         metadata,
         operations,
         allocated_bytes,
@@ -333,7 +366,9 @@ pub fn name_by_bytes(finished: &mut [Finished]) -> Result<(), String> {
         processes.entry(one.process_path.clone()).or_default().push(index);
     }
     for (path, images) in processes {
-        let written = || images.iter().copied().filter(|index| finished[*index].path.is_some());
+        // A journal that had to move keeps the name that it has there.
+        let is_here = |one: &Finished| one.path.is_some() && one.moved_from.is_none();
+        let written = || images.iter().copied().filter(|index| is_here(&finished[*index]));
         // Of several with equal numbers the first.
         let most = written().rev().max_by_key(|index| finished[*index].allocated_bytes);
         let Some(most) = most.filter(|index| finished[*index].image != 0) else { continue };

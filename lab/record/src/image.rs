@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 const NAMES_EVERY: Duration = Duration::from_millis(500);
+/// The pause between two readings of the names, in times of their reading.
+const NAMES_PAUSE: u32 = 100;
 const MAPS_EVERY: Duration = Duration::from_millis(10);
 /// After this time the mappings are read again, because a library may have been loaded in place of
 /// another one.
@@ -41,6 +43,7 @@ pub struct Image {
     pub metadata: Metadata,
     names: FxHashMap<u64, String>,
     names_read: Option<Instant>,
+    names_cost: Duration,
     pub code: Code,
 }
 
@@ -64,6 +67,7 @@ impl Image {
             metadata,
             names: FxHashMap::default(),
             names_read: None,
+            names_cost: Duration::ZERO,
             code: Code::default(),
         }
     }
@@ -103,31 +107,49 @@ impl Image {
 
     /// Reads the names of the running threads. A thread that ends records its own name.
     pub fn read_names(&mut self) {
-        if self.names_read.is_some_and(|at| at.elapsed() < NAMES_EVERY) {
+        // The names of thousands of threads take so long that the rings would fill.
+        let pause = NAMES_EVERY.max(self.names_cost * NAMES_PAUSE);
+        if self.names_read.is_some_and(|at| at.elapsed() < pause) {
             return;
         }
-        self.names_read = Some(Instant::now());
+        let began = Instant::now();
+        self.names_read = Some(began);
         let tasks =
             std::fs::read_dir(format!("/proc/{}/task", self.pid)).into_iter().flatten().flatten();
         for task in tasks {
             let Some(id) = task.file_name().to_str().and_then(|id| id.parse().ok()) else {
                 continue;
             };
-            if let Ok(name) = std::fs::read_to_string(task.path().join("comm")) {
-                self.names.insert(id, name.trim_end_matches('\n').to_owned());
+            if let Ok(name) = std::fs::read(task.path().join("comm")) {
+                let name = name.strip_suffix(b"\n").unwrap_or(&name);
+                self.names.insert(id, String::from_utf8_lossy(name).into_owned());
             }
         }
+        self.names_cost = began.elapsed();
     }
 
-    /// The mappings, read again if these events come from unknown code, or after some time.
-    pub fn new_maps(&mut self, rings: &[(u32, Vec<RawEvent>)]) -> Option<Vec<Mapping>> {
-        let mut unknown = false;
+    /// The mappings, read again if these events come from unknown code, or after some time; and the
+    /// time from which on rows must wait. Rows of unknown code wait until the mappings have been
+    /// read, and the rings once more: if the code was unloaded in between, an event there tells its
+    /// name.
+    pub fn new_maps(
+        &mut self,
+        rings: &[(u32, Vec<RawEvent>)],
+    ) -> (Option<Vec<Mapping>>, Option<u64>) {
+        let mut unknown = self.code.waiting.filter(|_| !self.code.is_read_since);
         for event in rings.iter().flat_map(|(_, events)| events) {
-            unknown |= self.code.is_from_unknown_code(event);
+            if event.op() == op::UNLOADED {
+                self.code.forget(event.address, event.size);
+            } else if self.code.is_from_unknown_code(event) {
+                unknown = Some(unknown.map_or(event.time, |time| time.min(event.time)));
+            }
         }
         let read = self.code.read.unwrap_or(self.admitted);
         let is_old = !rings.is_empty() && read.elapsed() >= MAPS_ANYWAY_AFTER;
-        (unknown || is_old).then(|| self.code.read(self.pid)).flatten()
+        let maps = (unknown.is_some() || is_old).then(|| self.code.read(self.pid)).flatten();
+        self.code.waiting = unknown;
+        self.code.is_read_since = maps.is_some();
+        (maps, unknown)
     }
 }
 
@@ -142,6 +164,9 @@ pub struct Code {
     unmapped: FxHashSet<u64>,
     unknown_pages: Vec<u64>,
     read: Option<Instant>,
+    /// The time of the first event that waits, and whether the mappings were read after it.
+    waiting: Option<u64>,
+    is_read_since: bool,
 }
 
 impl Code {
@@ -149,6 +174,13 @@ impl Code {
     pub fn take(&mut self, mappings: &[Mapping]) {
         self.ranges = mappings.iter().map(|mapping| (mapping.start, mapping.end)).collect();
         self.ranges.sort_unstable();
+        self.last = (0, 0);
+    }
+
+    /// Code was unloaded.
+    fn forget(&mut self, start: u64, end: u64) {
+        self.ranges.retain(|range| range.1 <= start || range.0 >= end);
+        self.unmapped.retain(|page| !(start..end).contains(&(page << 12)));
         self.last = (0, 0);
     }
 

@@ -86,6 +86,52 @@ fn raise_descriptor_limit() -> Option<libc::rlimit> {
     }
 }
 
+/// Makes this process the parent of the program's orphans while the value exists, so that each
+/// process that the program starts remains below this one.
+pub struct Orphans {
+    adopted: bool,
+}
+
+impl Orphans {
+    pub fn adopt(wanted: bool) -> Orphans {
+        Orphans { adopted: wanted && set_subreaper(true) }
+    }
+
+    /// Reaps the orphans that have ended. Returns whether a child of this process is left.
+    pub fn reap(&self, program: u32) -> bool {
+        while self.adopted {
+            // SAFETY: `information` is valid for writing; a null status is allowed.
+            unsafe {
+                let mut information: libc::siginfo_t = std::mem::zeroed();
+                let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+                if libc::waitid(libc::P_ALL, 0, &raw mut information, flags) != 0 {
+                    return false;
+                }
+                let pid = information.si_pid();
+                // The program is reaped by the thread that waits for it.
+                if pid == 0 || pid as u32 == program {
+                    return true;
+                }
+                libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG);
+            }
+        }
+        false
+    }
+}
+
+impl Drop for Orphans {
+    fn drop(&mut self) {
+        if self.adopted {
+            set_subreaper(false);
+        }
+    }
+}
+
+fn set_subreaper(on: bool) -> bool {
+    // SAFETY: a system call without pointers.
+    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, libc::c_ulong::from(on), 0, 0, 0) == 0 }
+}
+
 /// Waits for the end without reaping the zombie, so that no other process gets its pid while
 /// signals are still forwarded.
 fn wait_unreaped(pid: u32) {
@@ -103,8 +149,15 @@ fn wait_unreaped(pid: u32) {
 
 const SIGNALS: [i32; 4] = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP];
 
+/// The program has ended; what is still recorded are processes that it started.
+const ENDED: i32 = -1;
+/// The program's process id; 0 before its start.
 static CHILD: AtomicI32 = AtomicI32::new(0);
 static PENDING: AtomicI32 = AtomicI32::new(0);
+/// Signals that ask for the end of the recording.
+static ASKED: AtomicU32 = AtomicU32::new(0);
+/// The last signal that reached this process; 0: none.
+static LAST: AtomicI32 = AtomicI32::new(0);
 
 /// While this value exists, signals that would end this process are forwarded to the program, and
 /// this process stays to write the journal.
@@ -115,10 +168,24 @@ pub struct Signals {
 impl Signals {
     /// Installs the handlers. Ignored signals (nohup) stay ignored.
     pub fn take() -> Signals {
-        PENDING.store(0, SeqCst);
+        [&PENDING, &LAST, &CHILD].iter().for_each(|word| word.store(0, SeqCst));
+        ASKED.store(0, SeqCst);
         let before =
             SIGNALS.iter().filter_map(|signal| install(*signal).map(|action| (*signal, action)));
         Signals { before: before.collect() }
+    }
+
+    /// Whether the recording must end now. The first signal is the program's, which ends and
+    /// thereby ends the recording, or handles the signal. A second signal ends the recording of a
+    /// program that lives on. Once the program has ended, any signal ends the recording of the
+    /// processes that it started.
+    pub fn must_stop(&self, program_ended: bool) -> bool {
+        ASKED.load(SeqCst) > u32::from(!program_ended)
+    }
+
+    /// The last signal that reached this process during the recording.
+    pub fn last(&self) -> Option<i32> {
+        Some(LAST.load(SeqCst)).filter(|signal| *signal != 0)
     }
 
     /// Forwards signals to this process from now on.
@@ -143,7 +210,7 @@ impl Drop for Signals {
 
 fn forget_child(pid: u32) {
     // This process may have begun another recording meanwhile.
-    let _ = CHILD.compare_exchange(pid as i32, 0, SeqCst, SeqCst);
+    let _ = CHILD.compare_exchange(pid as i32, ENDED, SeqCst, SeqCst);
 }
 
 fn install(signal: i32) -> Option<libc::sigaction> {
@@ -171,14 +238,19 @@ extern "C" fn forward(
 ) {
     // SAFETY: the kernel gives a valid structure, as SA_SIGINFO is set.
     let from_terminal = unsafe { (*information).si_code } > 0;
-    if from_terminal && matches!(signal, libc::SIGINT | libc::SIGQUIT) {
+    let child = CHILD.load(SeqCst);
+    LAST.store(signal, SeqCst);
+    if child > 0 && from_terminal && matches!(signal, libc::SIGINT | libc::SIGQUIT) {
         return;
     }
-    let child = CHILD.load(SeqCst);
-    if child == 0 {
-        PENDING.store(signal, SeqCst);
-    } else {
+    // A hang-up concerns the terminal, and may arrive from the system and from the shell.
+    if child <= 0 || signal != libc::SIGHUP {
+        ASKED.fetch_add(1, SeqCst);
+    }
+    match child {
+        0 => PENDING.store(signal, SeqCst),
+        ENDED => {}
         // SAFETY: `kill` is async-signal-safe.
-        unsafe { libc::kill(child, signal) };
+        _ => drop(unsafe { libc::kill(child, signal) }),
     }
 }

@@ -17,6 +17,7 @@ mod error;
 mod filter;
 mod image;
 mod launch;
+mod lineage;
 mod live;
 mod log;
 mod machine;
@@ -35,7 +36,7 @@ mod unseen;
 pub use error::Error;
 pub use filter::{Kept, skip_modules};
 pub use log::{Imported, LogError, import_log, is_log};
-pub use recording::{record, record_with};
+pub use recording::{check, record, record_with};
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -81,10 +82,16 @@ pub struct Options {
     pub max_operations: Option<u64>,
     /// End when a journal has about this many bytes.
     pub max_bytes: Option<u64>,
+    /// This process has no children but those of the recording. It then becomes the parent of the
+    /// program's orphans, and reaps every child. So it knows all living processes that the program
+    /// has started. Otherwise it knows those that record.
+    pub only_children: bool,
+    /// Folders for the journal if its own folder disappears or its disk becomes full.
+    pub refuges: Vec<PathBuf>,
 }
 
 /// The progress of a recording.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Progress {
     /// Since its start.
     pub seconds: f64,
@@ -92,13 +99,19 @@ pub struct Progress {
     pub operations: u64,
     /// In live blocks, of all processes.
     pub live_bytes: u64,
+    /// Reported once, when the program has ended and the recording waits for these processes.
+    pub follows: Option<String>,
 }
 
 /// A recording that has ended.
 #[derive(Debug)]
 pub struct Recorded {
-    /// How the program ended.
+    /// How the program ended; success if it still runs.
     pub status: ExitStatus,
+    /// A signal ended the recording before the program had ended.
+    pub still_runs: bool,
+    /// The last signal that reached this process during the recording.
+    pub signal: Option<i32>,
     /// One for each program image of each recorded process, in the order of their ends; the
     /// program's own is the last. Of a process with several images (it called exec), the one that
     /// requested the most bytes has the process's name, and the others

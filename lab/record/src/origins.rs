@@ -53,6 +53,11 @@ pub fn parse_maps(text: &str) -> Vec<Mapping> {
 pub struct Origins {
     /// Sorted by start; they do not overlap.
     mappings: BTreeMap<u64, Mapping>,
+    /// Code that is unloaded at a time, in ticks, up to which the rows have not been written; in the
+    /// order of the times. At its addresses, the first one comes before `mappings`.
+    leaving: Vec<(u64, Mapping)>,
+    /// Operations from addresses without a mapping.
+    unnamed: u64,
     /// Module of an address's page; cleared when the mappings change.
     pages: FxHashMap<u64, u32>,
     modules: Vec<Module>,
@@ -88,27 +93,70 @@ impl Origins {
         if changed.is_empty() {
             return;
         }
-        let is_changed = |address: &u64| {
-            changed.iter().any(|mapping| (mapping.start..mapping.end).contains(address))
-        };
+        for new in changed {
+            self.forget(new.start, new.end);
+            self.mappings.insert(new.start, new.clone());
+        }
+    }
+
+    /// Code was unloaded at this time, up to which the rows have not been written.
+    pub fn announce_unloading(&mut self, time: u64, mut code: Mapping) {
+        // The loader's path may be a link, or relative.
+        if let Ok(path) = std::fs::canonicalize(&code.path) {
+            code.path = path.to_string_lossy().into_owned();
+        }
+        self.forget(code.start, code.end);
+        let at = self.leaving.partition_point(|(other, _)| *other <= time);
+        self.leaving.insert(at, (time, code));
+    }
+
+    /// The rows up to an announced unloading have been written.
+    pub fn unloaded(&mut self, start: u64, end: u64) {
+        let is_it = |code: &Mapping| (code.start, code.end) == (start, end);
+        if let Some(at) = self.leaving.iter().position(|(_, code)| is_it(code)) {
+            self.leaving.remove(at);
+            self.resolve_again(start, end);
+        }
+    }
+
+    /// Removes the mappings in a range of addresses.
+    fn forget(&mut self, start: u64, end: u64) {
+        let overlapping: Vec<u64> = self
+            .mappings
+            .range(..end)
+            .rev()
+            .take_while(|(_, old)| old.end > start)
+            .map(|(start, _)| *start)
+            .collect();
+        for start in overlapping {
+            self.mappings.remove(&start);
+        }
+        self.resolve_again(start, end);
+    }
+
+    /// Stacks with addresses in this range are resolved again when an operation names them.
+    fn resolve_again(&mut self, start: u64, end: u64) {
+        let is_changed = |address: &u64| (start..end).contains(address);
         let frames = &self.frames;
         self.named.retain(|name, _| {
             !frames.get(name).is_some_and(|addresses| addresses.iter().any(is_changed))
         });
-        for new in changed {
-            let overlapping: Vec<u64> = self
-                .mappings
-                .range(..new.end)
-                .rev()
-                .take_while(|(_, old)| old.end > new.start)
-                .map(|(start, _)| *start)
-                .collect();
-            for start in overlapping {
-                self.mappings.remove(&start);
-            }
-            self.mappings.insert(new.start, new.clone());
-        }
         self.pages.clear();
+    }
+
+    /// Operations that came from code that was gone before its name was known.
+    pub fn unnamed(&self) -> u64 {
+        self.unnamed
+    }
+
+    /// Keeps the frames of the stack that an operation names, before it is resolved.
+    pub fn keep_frames(&mut self, ring: usize, extra: u64) {
+        if extra & ring::ORIGIN_STACK != 0 && !self.pending.is_empty() {
+            let name = extra & !ring::ORIGIN_STACK;
+            if let Some(frames) = self.pending.remove(&(ring, name)) {
+                self.frames.entry(name).or_insert(frames);
+            }
+        }
     }
 
     /// Adds the frames of a `STACK` event.
@@ -124,7 +172,7 @@ impl Origins {
         }
     }
 
-    /// The origin in an operation's extra.
+    /// The origin in an operation's extra, at the time of the rows that are being written.
     pub fn resolve(&mut self, ring: usize, extra: u64) -> Origin {
         if extra & ring::ORIGIN_STACK == 0 {
             return Origin { module: self.module_of(extra), stack: Origin::NONE };
@@ -167,6 +215,11 @@ impl Origins {
     }
 
     fn mapping(&self, address: u64) -> Option<&Mapping> {
+        let mut leaving = self.leaving.iter().map(|(_, code)| code);
+        let leaves = leaving.find(|code| (code.start..code.end).contains(&address));
+        if leaves.is_some() {
+            return leaves;
+        }
         let (_, mapping) = self.mappings.range(..=address).next_back()?;
         (address < mapping.end).then_some(mapping)
     }
@@ -176,7 +229,12 @@ impl Origins {
         if let Some(module) = self.pages.get(&page) {
             return *module;
         }
-        let path = self.mapping(address).map(|mapping| mapping.path.clone()).unwrap_or_default();
+        let mapping = self.mapping(address);
+        if mapping.is_none() {
+            self.unnamed += u64::from(address != 0);
+            return Origin::NONE;
+        }
+        let path = mapping.map(|mapping| mapping.path.clone()).unwrap_or_default();
         let module = if path.is_empty() { Origin::NONE } else { self.module(path) };
         self.pages.insert(page, module);
         module

@@ -5,6 +5,8 @@
 //! get the number of the image in the order of execution: `NAME.image-1.journal.parquet`.
 
 use crate::Options;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 /// `<name>.<pid>.journal.parquet`, or without children the name that the user gave. A pid that was
@@ -29,8 +31,11 @@ pub fn of_other_image(process: &Path, image: u32) -> PathBuf {
 
 /// Inserts a part before `.journal.parquet`.
 fn insert(path: &Path, part: &str) -> PathBuf {
-    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let stem = name.strip_suffix(".parquet").unwrap_or(&name);
-    let stem = stem.strip_suffix(".journal").unwrap_or(stem);
-    path.with_file_name(format!("{stem}.{part}.journal.parquet"))
+    // A name need not be UTF-8.
+    let name = path.file_name().unwrap_or_default().as_bytes();
+    let stem = name.strip_suffix(b".parquet").unwrap_or(name);
+    let stem = stem.strip_suffix(b".journal").unwrap_or(stem);
+    let mut whole = OsStr::from_bytes(stem).to_owned();
+    whole.push(format!(".{part}.journal.parquet"));
+    path.with_file_name(whole)
 }

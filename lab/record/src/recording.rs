@@ -3,11 +3,13 @@
 use crate::clock::Clock;
 use crate::collector::Collector;
 use crate::encode::Encoder;
-use crate::launch::{self, Signals, Start};
+use crate::launch::{self, Orphans, Signals, Start};
 use crate::session::{Session, Settings};
 use crate::{Error, Options, Progress, Recorded, paths, program, ring};
 use keel_journal::Writer;
 use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
 
 /// Records a program from its start to its end, and writes its journals.
 ///
@@ -26,10 +28,7 @@ pub fn record(options: &Options) -> Result<Recorded, Error> {
 /// # Errors
 /// As [`record`].
 pub fn record_with(options: &Options, report: &mut dyn FnMut(Progress)) -> Result<Recorded, Error> {
-    let path = program::find(&options.program, options.search_path.as_deref())?;
-    if !options.embedded {
-        program::check_recordable(&path)?;
-    }
+    let path = check(options)?;
     let writer = prepare_output(options)?;
     let kind = Clock::best_kind();
     let settings = Settings {
@@ -43,31 +42,42 @@ pub fn record_with(options: &Options, report: &mut dyn FnMut(Progress)) -> Resul
     let environment = environment(options, &session).map_err(start_error)?;
     let (bell, encoder_bell) = (session.bell(), session.bell());
     let encoder = Encoder::start(move || encoder_bell.ring()).map_err(start_error)?;
-    let mut collector = Collector::new(options, session, encoder, kind, writer);
     let signals = Signals::take();
+    let orphans = Orphans::adopt(options.only_children);
+    let mut collector = Collector::new(options, session, encoder, kind, writer);
     let start =
         Start { path: &path, name: &options.program, arguments: &options.arguments, environment };
     let running =
         launch::start(&start, collector.control(), move || bell.ring()).map_err(start_error)?;
     signals.pass_to(running.pid);
-    let status = collector.run(&running, report).map_err(start_error)?;
-    Ok(collector.finish(&path, status))
+    let status = collector.run(&running, &signals, &orphans, report).map_err(start_error)?;
+    Ok(Recorded { signal: signals.last(), ..collector.finish(&path, status) })
+}
+
+/// Returns the program's file, if it can be recorded. Changes nothing.
+///
+/// # Errors
+/// Those of [`record`] that concern the program.
+pub fn check(options: &Options) -> Result<PathBuf, Error> {
+    let path = program::find(&options.program, options.search_path.as_deref())?;
+    if !options.embedded {
+        program::check_recordable(&path)?;
+    }
+    Ok(path)
 }
 
 /// Checks before the start that the journal can be written. A single journal is created now.
 fn prepare_output(options: &Options) -> Result<Option<Writer>, Error> {
     if !options.follow_children {
-        return Ok(Some(Writer::create(&options.output).map_err(Error::Journal)?));
+        let writer = Writer::create(&options.output).map_err(Error::Journal)?;
+        return Ok(Some(writer.with_refuges(&options.refuges)));
     }
     let probe = paths::of_process(options, std::process::id(), 0);
     drop(Writer::create(probe).map_err(Error::Journal)?);
     Ok(None)
 }
 
-fn environment(
-    options: &Options,
-    session: &Session,
-) -> std::io::Result<Vec<(&'static str, OsString)>> {
+fn environment(options: &Options, session: &Session) -> io::Result<Vec<(&'static str, OsString)>> {
     let folder = (ring::SESSION_VARIABLE, session.folder().into());
     let mut environment = options.environment.clone();
     environment.push(folder);
@@ -78,6 +88,14 @@ fn environment(
     // LD_PRELOAD is split at spaces and colons, and has no quoting.
     if library.to_string_lossy().contains([' ', ':']) {
         let link = session.folder().join("recorder.so");
+        if link.to_string_lossy().contains([' ', ':']) {
+            return Err(io::Error::other(format!(
+                "LD_PRELOAD cannot contain spaces and colons, and both {} and {} have some; name \
+                 another folder with --spool",
+                library.display(),
+                session.folder().display()
+            )));
+        }
         std::os::unix::fs::symlink(&library, &link)?;
         library = link;
     }

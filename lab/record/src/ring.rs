@@ -5,6 +5,8 @@ use std::mem::{offset_of, size_of};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 pub const SESSION_VARIABLE: &str = "KEEL_RECORDER_SESSION";
+/// The file with a line for each call of exec.
+pub const EXECUTED_NAME: &str = "executed";
 pub const CONTROL_MAGIC: u64 = 0x3130_4c52_5443_4c4b;
 pub const SPOOL_MAGIC: u64 = 0x3130_474e_4952_4c4b;
 pub const VERSION: u32 = 2;
@@ -31,7 +33,9 @@ const LARGE_RINGS: u32 = 4;
 const LARGE_RING_SLOTS: u32 = 32768;
 const MIDDLE_RINGS: u32 = 64;
 const MIDDLE_RING_SLOTS: u32 = 8192;
+const SMALL_RINGS: u32 = 256;
 const SMALL_RING_SLOTS: u32 = 2048;
+const LEAST_RING_SLOTS: u32 = 512;
 
 /// The operations of a slot, `enum kl_ring_op`.
 pub mod op {
@@ -50,6 +54,8 @@ pub mod op {
     pub const MARK: u8 = 13;
     pub const THREAD_NAME: u8 = 14;
     pub const CACHES: u8 = 15;
+    pub const UNLOADED: u8 = 16;
+    pub const PATH: u8 = 17;
 }
 
 /// A slot in shared memory, `struct kl_ring_slot`.
@@ -183,7 +189,9 @@ pub struct SpoolHeader {
     pub stop_ticks: AtomicU64,
     pub maps_bytes: AtomicU32,
     pub clock: AtomicU32,
-    reserved: [u64; 25],
+    pub ring_bell: AtomicU32,
+    reserved0: u32,
+    reserved: [u64; 24],
     pub allocator: [u8; 256],
     pub program: [u8; 512],
     pub arguments: [u8; PAGE_BYTES - 1024],
@@ -222,6 +230,7 @@ impl SpoolHeader {
 }
 const _: () = assert!(size_of::<SpoolHeader>() == PAGE_BYTES);
 const _: () = assert!(offset_of!(SpoolHeader, stop_ticks) == 40);
+const _: () = assert!(offset_of!(SpoolHeader, ring_bell) == 56);
 const _: () = assert!(offset_of!(SpoolHeader, allocator) == 256);
 
 pub const STOP_TOO_MANY_THREADS: u32 = 3;
@@ -255,7 +264,8 @@ pub fn ring_slots(index: u32) -> u32 {
     match index {
         0..LARGE_RINGS => LARGE_RING_SLOTS,
         LARGE_RINGS..MIDDLE_RINGS => MIDDLE_RING_SLOTS,
-        _ => SMALL_RING_SLOTS,
+        MIDDLE_RINGS..SMALL_RINGS => SMALL_RING_SLOTS,
+        _ => LEAST_RING_SLOTS,
     }
 }
 
@@ -268,11 +278,13 @@ pub fn ring_bytes(slots: u32) -> u64 {
 pub fn ring_offset(index: u32) -> u64 {
     let large = index.min(LARGE_RINGS);
     let middle = index.min(MIDDLE_RINGS) - large;
-    let small = index - large - middle;
+    let small = index.min(SMALL_RINGS) - large - middle;
+    let least = index - large - middle - small;
     SPOOL_RINGS
         + u64::from(large) * ring_bytes(LARGE_RING_SLOTS)
         + u64::from(middle) * ring_bytes(MIDDLE_RING_SLOTS)
         + u64::from(small) * ring_bytes(SMALL_RING_SLOTS)
+        + u64::from(least) * ring_bytes(LEAST_RING_SLOTS)
 }
 
 /// The tag of the lap in which `index` falls.

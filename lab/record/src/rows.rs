@@ -61,6 +61,8 @@ pub struct Facts {
     pub allocated_bytes: u64,
     /// Bytes in live blocks.
     pub live_bytes: u64,
+    /// Operations that came from code that was gone before its name was known.
+    pub unnamed: u64,
     /// Named marks.
     pub marks: Vec<Mark>,
     /// What was evicted from the caches between two operations.
@@ -97,4 +99,7 @@ pub fn describe(facts: Facts, metadata: &mut Metadata) {
     metadata.stacks = facts.stacks;
     metadata.foreign = facts.foreign;
     metadata.repairs = facts.repairs;
+    if facts.unnamed > 0 {
+        metadata.repairs.insert("unnamed_code".to_owned(), facts.unnamed);
+    }
 }

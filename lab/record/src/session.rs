@@ -7,9 +7,11 @@ use crate::ring::{self, Control, RawEvent, RingEntry, RingHeader, Slot, SpoolHea
 use crate::{Error, clock::Clock};
 use memmap2::MmapRaw;
 use std::cell::Cell;
+use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Read as _};
 use std::os::fd::AsRawFd as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,6 +40,7 @@ pub struct Session {
     control: Arc<MmapRaw>,
     /// Number of spools taken.
     taken: Cell<u64>,
+    executed: File,
     /// Its lock shows later sessions that this one is in use.
     _control_file: File,
 }
@@ -60,8 +63,18 @@ impl Session {
             drop(std::fs::remove_dir_all(&folder));
             session_error(&folder, source)
         })?;
+        let executed = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(folder.join(ring::EXECUTED_NAME))
+            .map_err(|source| {
+                drop(std::fs::remove_dir_all(&folder));
+                session_error(&folder, source)
+            })?;
         let (control, taken) = (Arc::new(control), Cell::new(0));
-        let session = Session { folder, control, taken, _control_file: control_file };
+        let session = Session { folder, control, taken, executed, _control_file: control_file };
         let control = session.control();
         control.version.store(ring::VERSION, Relaxed);
         control.clock.store(settings.clock_kind, Relaxed);
@@ -133,6 +146,15 @@ impl Session {
         (found, problems)
     }
 
+    /// The programs that recorded processes executed since the last call.
+    pub fn executed(&self) -> Vec<Executed> {
+        let mut lines = Vec::new();
+        if (&self.executed).read_to_end(&mut lines).is_err() {
+            return Vec::new();
+        }
+        lines.split(|byte| *byte == b'\n').filter_map(Executed::parse).collect()
+    }
+
     /// Asks all processes to stop recording.
     pub fn stop(&self) {
         self.control().stop.store(1, Release);
@@ -154,6 +176,39 @@ impl Session {
     }
 }
 
+/// A call of exec, or of a function that starts a program in a child.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Executed {
+    pub pid: u32,
+    pub how: How,
+    pub path: PathBuf,
+}
+
+/// See `KL_EXECUTED_NAME`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// With the variables that load the recorder.
+    Recorded,
+    /// With an environment that lacks them.
+    Cleaned,
+    /// The process's call before this one failed.
+    Failed,
+}
+
+impl Executed {
+    fn parse(line: &[u8]) -> Option<Executed> {
+        let mut words = line.splitn(3, |byte| *byte == b' ');
+        let pid = std::str::from_utf8(words.next()?).ok()?.parse().ok()?;
+        let how = match words.next()? {
+            b"r" => How::Recorded,
+            b"c" => How::Cleaned,
+            b"f" => How::Failed,
+            _ => return None,
+        };
+        Some(Executed { pid, how, path: OsStr::from_bytes(words.next()?).into() })
+    }
+}
+
 /// See [`Session::bell`].
 #[derive(Clone)]
 pub struct Bell(Arc<MmapRaw>);
@@ -163,7 +218,7 @@ impl Bell {
     pub fn ring(&self) {
         let control = control_of(&self.0);
         control.bell.fetch_add(1, SeqCst);
-        futex_wake(&control.bell);
+        futex_wake(&control.bell, 1);
     }
 }
 
@@ -330,8 +385,12 @@ impl Spool {
         let free = (0..prepared)
             .filter(|index| self.entry(*index).state.load(Relaxed) == ring::RING_FREE)
             .count();
-        let wanted = self.header().wanted.load(SeqCst).min(64);
-        let target = if wanted > 0 || spare { wanted + 2 } else { 0 };
+        /// The rings that are prepared between two readings of all others.
+        const RINGS_AT_ONCE: u32 = 256;
+        let wanted = self.header().wanted.load(SeqCst);
+        // Threads that start together are many in programs that have many.
+        let more = if spare { 2 + prepared / 2 } else { 0 };
+        let target = (if wanted > 0 { wanted + 2 } else { 0 }).max(more).min(RINGS_AT_ONCE);
         if free as u32 >= target || prepared == ring::RING_MAX {
             return Ok(());
         }
@@ -341,10 +400,13 @@ impl Spool {
             Err(error) if is_shortage(&error) => return Ok(()),
             result => result?,
         };
+        let all = ring::ring_offset(until) - ring::ring_offset(prepared);
+        let whole = reserve(&file, ring::ring_offset(prepared), all).is_ok();
         for index in prepared..until {
             let (offset, slots) = (ring::ring_offset(index), ring::ring_slots(index));
-            if let Err(error) = reserve(&file, offset, ring::ring_bytes(slots)) {
+            if !whole && let Err(error) = reserve(&file, offset, ring::ring_bytes(slots)) {
                 let waiting = self.header().wanted.load(SeqCst) > 0;
+                self.wake_waiting(index - prepared);
                 return if waiting && free == 0 && index == prepared { Err(error) } else { Ok(()) };
             }
             let entry = self.entry(index);
@@ -353,8 +415,22 @@ impl Spool {
             entry.state.store(ring::RING_FREE, Release);
             self.header().prepared.store(index + 1, Release);
         }
-        futex_wake(&self.header().prepared);
+        self.wake_waiting(until - prepared);
         Ok(())
+    }
+
+    /// Whether threads wait for rings that can be prepared.
+    pub fn wants_rings(&self) -> bool {
+        self.header().wanted.load(SeqCst) > 0 && self.prepared() < ring::RING_MAX
+    }
+
+    /// Wakes this many of the threads that wait for a ring.
+    pub fn wake_waiting(&self, threads: u32) {
+        let bell = &self.header().ring_bell;
+        bell.fetch_add(1, SeqCst);
+        if threads > 0 && self.header().wanted.load(SeqCst) > 0 {
+            futex_wake(bell, threads.min(i32::MAX as u32));
+        }
     }
 
     /// Copies the events of ring `index`, at most one lap, and releases their slots. With `last`,
@@ -374,7 +450,7 @@ impl Spool {
         fence(SeqCst);
         if ring.waiting.load(Relaxed) != 0 {
             ring.tail_bell.fetch_add(1, SeqCst);
-            futex_wake(&ring.tail_bell);
+            futex_wake(&ring.tail_bell, 1);
         }
     }
 
@@ -507,9 +583,9 @@ fn futex_wait(word: &AtomicU32, expected: u32, timeout: Duration) {
     };
 }
 
-fn futex_wake(word: &AtomicU32) {
+fn futex_wake(word: &AtomicU32, threads: u32) {
     // SAFETY: the kernel only compares the address.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, threads) };
 }
 
 /// Whether there are no descriptors or no memory now; images that end release some.

@@ -1,18 +1,29 @@
 //! Finds programs of the recorded processes that run without the recorder, and says why.
 //!
-//! A program that a process executes after it has changed its root folder or its user cannot reach
-//! the session's folder, and nothing in that program can report it. So the collector compares from
-//! time to time which programs run with those that are recorded. Programs that ran for a shorter
-//! time than two of these looks stay unnoticed.
+//! There are two sources:
+//!
+//! - The recorder in a process reports each program before it executes it, so a program that ends at
+//!   once is noticed as well ([`Unseen::take_executed`]).
+//! - A program that a process executes after it has changed its root folder or its user cannot reach
+//!   the session's folder, and nothing in that process can report it. So the collector compares from
+//!   time to time which programs run with those that are recorded ([`Unseen::look`]). Such programs
+//!   stay unnoticed if they ran for a shorter time than two of these looks.
 
+use crate::Error;
 use crate::image::Image;
+use crate::lineage::descendants;
 use crate::program::check_recordable;
 use crate::program_file::{File, file, program_of};
+use crate::session::{Executed, How};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeMap;
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+const CLEANED: &str = "it was started without the variables LD_PRELOAD and KEEL_RECORDER_SESSION, \
+                       which load the recorder; keep them in its environment, or record it \
+                       directly (keel record -- PROGRAM)";
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Each look takes the time of some system calls for each image.
 const IMAGES_MAX: usize = 100;
@@ -25,6 +36,13 @@ pub struct Report {
     pub text: String,
 }
 
+/// A call of exec whose result is not known yet, and why the new program cannot be recorded.
+struct Executing {
+    pid: u32,
+    path: PathBuf,
+    reason: Option<String>,
+}
+
 /// The state between the looks.
 pub struct Unseen {
     recorder: String,
@@ -34,6 +52,10 @@ pub struct Unseen {
     /// Programs without a recording at the last look, by process id.
     suspects: FxHashMap<u32, File>,
     reported: FxHashSet<(u32, File)>,
+    /// The last calls of exec, until it is known whether they succeeded.
+    executing: Vec<Executing>,
+    /// How often a program ran without a recording, by path and reason.
+    unrecorded: BTreeMap<(PathBuf, String), Vec<u32>>,
 }
 
 impl Unseen {
@@ -42,7 +64,58 @@ impl Unseen {
         let folder = folder.to_string_lossy().into_owned();
         let recorder = recorder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let (suspects, reported) = (FxHashMap::default(), FxHashSet::default());
-        Unseen { recorder, folder, looked: Instant::now(), suspects, reported }
+        let (executing, unrecorded) = (Vec::new(), BTreeMap::new());
+        let looked = Instant::now();
+        Unseen { recorder, folder, looked, suspects, reported, executing, unrecorded }
+    }
+
+    /// Takes the calls of exec since the last time.
+    pub fn take_executed(&mut self, executed: Vec<Executed>) {
+        for Executed { pid, how, path } in executed {
+            if how == How::Failed {
+                if let Some(at) = self.executing.iter().rposition(|one| one.pid == pid) {
+                    self.executing.remove(at);
+                }
+                continue;
+            }
+            let cleaned = (how == How::Cleaned).then(|| CLEANED.to_owned());
+            let reason = match check_recordable(&path) {
+                Err(Error::NotRecordable { reason, .. }) => Some(reason),
+                _ => cleaned,
+            };
+            self.executing.push(Executing { pid, path, reason });
+        }
+        // A failed call returns at once.
+        const KEPT: usize = 64;
+        let settled = self.executing.len().saturating_sub(KEPT);
+        self.settle(settled);
+    }
+
+    fn settle(&mut self, count: usize) {
+        for Executing { pid, path, reason } in self.executing.drain(..count) {
+            let Some(reason) = reason else { continue };
+            let known = self.reported.iter().any(|(other, program)| {
+                *other == pid && std::fs::metadata(&path).is_ok_and(|of| file(&of) == *program)
+            });
+            if !known && self.unrecorded.len() < REPORTS_MAX {
+                self.unrecorded.entry((path, reason)).or_default().push(pid);
+            }
+        }
+    }
+
+    /// The programs that ran without a recording, one line for each, and whether the process `root`
+    /// is one of them.
+    pub fn unrecorded(&mut self, root: u32) -> Vec<(bool, String)> {
+        self.settle(self.executing.len());
+        let line = |((path, reason), pids): (&(PathBuf, String), &Vec<u32>)| {
+            let times = match pids.len() {
+                1 => "once".to_owned(),
+                more => format!("{more} times"),
+            };
+            let text = format!("{} ran {times} and is not recorded: {reason}", path.display());
+            (pids.contains(&root), text)
+        };
+        self.unrecorded.iter().map(line).collect()
     }
 
     /// Looks at the processes of these images, and with `follow` at their children. Returns the
@@ -59,18 +132,21 @@ impl Unseen {
         let images: Vec<&Image> = images.take(IMAGES_MAX).collect();
         let recorded: FxHashSet<u32> = images.iter().map(|image| image.pid).collect();
         let mut found = FxHashMap::default();
+        // A forked child that has not allocated runs the program of its parent.
+        let recorded_programs: FxHashSet<File> =
+            images.iter().filter_map(|image| image.program).collect();
         for image in images {
             let Some(recorded_program) = image.program else { continue };
-            let mut check = |pid: u32| {
-                // A forked child that has not allocated runs the program of its parent.
-                if let Some(program) = program_of(pid).filter(|now| *now != recorded_program) {
-                    found.insert(pid, program);
-                }
-            };
-            check(image.pid);
+            if let Some(program) = program_of(image.pid).filter(|now| *now != recorded_program) {
+                found.insert(image.pid, program);
+            }
             if follow {
-                let children = children(image.pid).into_iter();
-                children.filter(|child| !recorded.contains(child)).for_each(check);
+                for child in descendants(image.pid) {
+                    let program = program_of(child).filter(|_| !recorded.contains(&child));
+                    if let Some(program) = program.filter(|now| !recorded_programs.contains(now)) {
+                        found.insert(child, program);
+                    }
+                }
             }
         }
         let mut reports = Vec::new();
@@ -122,11 +198,10 @@ impl Unseen {
                  that user"
             ));
         }
-        if let Err(error) = check_recordable(program) {
-            return Some(error.to_string());
+        if let Err(Error::NotRecordable { reason, .. }) = check_recordable(program) {
+            return Some(reason);
         }
-        (!maps.is_empty() && !maps.contains(&self.recorder))
-            .then(|| "it was started without LD_PRELOAD".to_owned())
+        (!maps.is_empty() && !maps.contains(&self.recorder)).then(|| CLEANED.to_owned())
     }
 }
 
@@ -135,14 +210,4 @@ fn user_of(pid: u32) -> Option<u32> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     line.split_whitespace().nth(1)?.parse().ok()
-}
-
-fn children(pid: u32) -> Vec<u32> {
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
-    lists
-        .flat_map(|list| {
-            list.split_whitespace().filter_map(|child| child.parse().ok()).collect::<Vec<u32>>()
-        })
-        .collect()
 }

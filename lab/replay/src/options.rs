@@ -77,6 +77,9 @@ pub struct Options {
     pub throughput: bool,
     /// After all rounds, a run of each allocator that sums up the usable sizes of its blocks.
     pub usable_sizes: bool,
+    /// Further rounds end when the rounds agree which allocators are slower, even if the figures are
+    /// not precise yet.
+    pub decide: bool,
     /// A player that completes no operation for this long, in addition to the pauses of the pace,
     /// is stopped.
     pub timeout: Duration,
@@ -99,6 +102,7 @@ impl Default for Options {
             clock: ClockChoice::default(),
             throughput: true,
             usable_sizes: true,
+            decide: false,
             timeout: Duration::from_secs(60),
         }
     }

@@ -174,7 +174,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
         archive::read_all(&arguments.from)?
     };
     if archive.samples.is_empty() && archive.stopped {
-        eprintln!("keel: stopped before the first run was complete; there are no results");
+        say!("keel: stopped before the first run was complete; there are no results");
         return Ok(ExitCode::from(130));
     }
     keep(&arguments, &archive)?;
@@ -228,7 +228,7 @@ fn measure(bench: &Bench, layout: &Layout, commit: &str) -> Result<Archive> {
             bar.set_message(format!("{} on {}", sample.workload, sample.allocator));
             bar.inc(1);
             if let Some(line) = line_of(sample, done, total, terminal) {
-                bar.suspend(|| eprintln!("{line}"));
+                bar.suspend(|| say!("{line}"));
             }
         },
         stop,
@@ -264,7 +264,7 @@ fn keep(arguments: &Arguments, archive: &Archive) -> Result<()> {
         let table = path.with_extension("md");
         std::fs::write(&table, text)
             .with_context(|| format!("cannot write {}", table.display()))?;
-        eprintln!("bench: samples in {}, tables in {}", path.display(), table.display());
+        say!("bench: samples in {}, tables in {}", path.display(), table.display());
     }
     Ok(())
 }

@@ -194,8 +194,27 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             output::print(&pinned::text(&totals))?;
         }
     }
-    warnings(&profile).iter().for_each(|warning| eprintln!("note: {warning}"));
+    warnings(&profile).iter().for_each(|warning| say!("note: {warning}"));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the call sites that request the most bytes, and warnings.
+pub fn print_top(journal: &Path, count: usize) -> Result<()> {
+    let profile = requested(journal, SHORT_LIVED_US)?;
+    let sort = chosen_column(&profile, None, None, "--sort")?;
+    let sites = keel_blame::sites(&profile, sort, 1, Place::Line, &[]);
+    output::print("\n")?;
+    output::print(&table::text(&table::Shown {
+        profile: &profile,
+        sites: &sites,
+        sort,
+        top: count,
+        callers: 1,
+        place: Place::Line,
+        allocator: None,
+    }))?;
+    warnings(&profile).iter().for_each(|warning| say!("note: {warning}"));
+    Ok(())
 }
 
 /// The values to show; for `--pinned` with the memory of each allocator. None if an allocator
@@ -209,7 +228,7 @@ fn read(arguments: &Arguments) -> Result<Option<(Profile, Vec<pinned::Total>)>> 
         let found = pinned::pinned(input, moment, &allocators, &debug_folders())?;
         if let (Some(results), Some((profile, totals))) = (&arguments.save, &found) {
             pinned::save(input, results, moment, (profile, totals))?;
-            eprintln!("saved in {}: `keel report` shows it on the page", results.display());
+            say!("saved in {}: `keel report` shows it on the page", results.display());
         }
         return Ok(found);
     }

@@ -64,7 +64,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
             Heard::Overlap(overlap) => {
                 overlaps += 1;
                 if overlaps <= MOST_REPORTED {
-                    eprintln!("keel: line {number}: {}", describe(&overlap));
+                    say!("keel: line {number}: {}", describe(&overlap));
                 }
             }
         }
@@ -84,7 +84,7 @@ fn describe(overlap: &Overlap) -> String {
 }
 
 fn report(captured: &Captured, output: &Path) {
-    eprintln!(
+    say!(
         "{} ({}): {} operations, {} markers, {} overlapping allocations; {}",
         output.display(),
         captured.form.name(),
@@ -94,6 +94,6 @@ fn report(captured: &Captured, output: &Path) {
         format::bytes(captured.bytes),
     );
     for (kind, count) in &captured.repairs {
-        eprintln!("  repaired {:>9}  {kind}", format::count(*count));
+        say!("  repaired {:>9}  {kind}", format::count(*count));
     }
 }

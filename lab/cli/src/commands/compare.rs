@@ -10,7 +10,7 @@ use crate::selection::chosen;
 use crate::{interrupt, output};
 use anyhow::{Context as _, Result, bail};
 use between::Between;
-use clap::Args;
+use clap::{Args, Parser};
 use indicatif::ProgressBar;
 use keel_allocators::{Allocator, FLOOR, Spec};
 use keel_journal::{Metadata, Reader};
@@ -178,6 +178,11 @@ fn runs(text: &str) -> Result<Runs, String> {
         .ok_or_else(|| "give 1 to 1000, FEWEST..MOST, or auto".to_owned())
 }
 
+/// A text that `--runs` accepts.
+pub fn checked_runs(text: &str) -> Result<String, String> {
+    runs(text).map(|_| text.to_owned())
+}
+
 fn keep(text: &str) -> Result<Keep, String> {
     match text {
         "median" => Ok(Keep::Median),
@@ -208,7 +213,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     let layout = Layout::discover()?;
     let specs = specs(&how);
     if how.symbols.is_some() && !specs.iter().any(|spec| Spec::parse(spec).is_path()) {
-        eprintln!(
+        say!(
             "keel: --symbols applies to libraries given by path, and there is none: add one, such \
              as -a ./libx.so"
         );
@@ -239,18 +244,83 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
         command: std::env::args().collect(),
         stop: interrupt::stop_requested(),
     };
-    let outcome = match keel_replay::compare(&request, &mut |progress| bars.show(progress)) {
-        Ok(outcome) => outcome,
-        Err(keel_replay::Error::Stopped) => {
-            eprintln!("keel: {}", keel_replay::Error::Stopped);
-            return Ok(ExitCode::from(130));
-        }
-        Err(error) => return Err(error).context(format!("cannot replay {}", path.display())),
-    };
+    let Some(outcome) = replay(&request, &bars, &path)? else { return Ok(ExitCode::from(130)) };
     bars.bar.finish_and_clear();
     folder.finish()?;
     print(json, &outcome, &folder.path)?;
     Ok(exit_code(&outcome, verify))
+}
+
+/// The comparison; `None` if it was stopped before there were results.
+fn replay(request: &Request<'_>, bars: &Bars, journal: &Path) -> Result<Option<Outcome>> {
+    match keel_replay::compare(request, &mut |progress| bars.show(progress)) {
+        Ok(outcome) => Ok(Some(outcome)),
+        Err(keel_replay::Error::Stopped) => {
+            bars.bar.finish_and_clear();
+            say!("keel: {}", keel_replay::Error::Stopped);
+            Ok(None)
+        }
+        Err(error) => {
+            bars.bar.finish_and_clear();
+            Err(error).context(format!("cannot replay {}", journal.display()))
+        }
+    }
+}
+
+/// What `keel try` compares.
+#[derive(Parser)]
+#[command(no_binary_name = true)]
+pub struct ForTry {
+    #[command(flatten)]
+    how: How,
+}
+
+impl ForTry {
+    /// From options of `keel compare`.
+    pub fn parse(words: &[&str]) -> Result<ForTry> {
+        Ok(ForTry::try_parse_from(words)?)
+    }
+
+    /// The allocators; `None` if one is unknown or unusable, and stderr has the reason.
+    pub fn allocators(&self) -> Result<Option<Vec<Allocator>>> {
+        Ok(chosen(&Layout::discover()?, &specs(&self.how)))
+    }
+
+    /// Compares until the rounds agree. `None` if it was stopped before there were results.
+    pub fn compare(
+        &self,
+        journal: &Path,
+        allocators: &[Allocator],
+        folder: &Path,
+    ) -> Result<Option<Outcome>> {
+        /// Fewest and most rounds.
+        const ROUNDS: Runs = Runs(3, 8);
+        let source = Reader::open(journal)?;
+        let runs =
+            self.how.runs.unwrap_or(if self.how.pace == Pace::Max { ROUNDS } else { Runs(1, 1) });
+        let options = Options {
+            runs: runs.0,
+            max_runs: runs.1,
+            decide: true,
+            ..options(&self.how, source.metadata())?
+        };
+        let compared = with_floor(allocators);
+        needs::state(source.rows(), compared.len(), &options, folder)?;
+        let bars = Bars::new();
+        let request = Request {
+            source: &source,
+            name: file_name(journal),
+            allocators: compared,
+            options,
+            player: Layout::discover()?.private("keel-player")?,
+            folder: folder.to_path_buf(),
+            command: std::env::args().collect(),
+            stop: interrupt::stop_requested(),
+        };
+        let outcome = replay(&request, &bars, journal)?;
+        bars.bar.finish_and_clear();
+        Ok(outcome)
+    }
 }
 
 /// The specifications of the allocators, in the order of the tables.
@@ -287,7 +357,7 @@ impl Journal {
         let folder = tempfile::Builder::new().prefix("keel-compare-").tempdir()?;
         let imported = folder.path().join("imported.journal.parquet");
         let options = keel_import::Options { zstd_level: 1, ..keel_import::Options::default() };
-        eprintln!("{} is not a journal of Keel: importing it", path.display());
+        say!("{} is not a journal of Keel: importing it", path.display());
         keel_import::import(&[path.to_path_buf()], &imported, &options, &mut |_| {})?;
         let reader = Reader::open(&imported)?;
         Ok(Journal { reader, _imported: Some(folder) })
@@ -327,6 +397,7 @@ fn options(how: &How, metadata: &Metadata) -> Result<Options> {
         clock: how.clock,
         throughput: !how.no_throughput,
         usable_sizes: !how.no_usable_size,
+        decide: false,
         timeout: Duration::from_secs(how.timeout.max(1)),
     })
 }
@@ -406,21 +477,17 @@ fn print(json: bool, outcome: &Outcome, folder: &Path) -> Result<()> {
         output::print(&format!("\n{}", keel_report::verdict(&outcome.comparison, folder)?))?;
     }
     for note in &outcome.comparison.notes {
-        eprintln!("note: {note}");
+        say!("note: {note}");
     }
     for allocator in &outcome.comparison.allocators {
         if let Some(failure) = &allocator.failure {
-            eprintln!("keel: {}: {failure}", allocator.name);
+            say!("keel: {}: {failure}", allocator.name);
         }
     }
     match is_bare {
-        true => eprintln!("results: {} (without measurements)", folder.display()),
+        true => say!("results: {} (without measurements)", folder.display()),
         false => {
-            eprintln!(
-                "results: {} (for the page: keel report {})",
-                folder.display(),
-                folder.display()
-            )
+            say!("results: {} (for the page: keel report {})", folder.display(), folder.display())
         }
     }
     Ok(())
@@ -478,12 +545,12 @@ impl Bars {
                 self.bar.set_position(self.before.get());
                 self.bar.set_message(format!("{:>2}/{runs} {allocator:<10}", position + 1));
                 if !self.terminal {
-                    eprintln!("run {}/{runs}: {allocator}", position + 1);
+                    say!("run {}/{runs}: {allocator}", position + 1);
                 }
             }
             Progress::Done(rows) => self.bar.set_position(self.before.get() + rows),
             Progress::Failed { allocator, reason } => {
-                self.bar.suspend(|| eprintln!("{allocator} is left out from now on: {reason}"));
+                self.bar.suspend(|| say!("{allocator} is left out from now on: {reason}"));
             }
         }
     }

@@ -70,7 +70,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     } else {
         output::print(&text(&found, arguments.all))?;
     }
-    warnings.iter().for_each(|warning| eprintln!("note: {warning}"));
+    warnings.iter().for_each(|warning| say!("note: {warning}"));
     let worse = limit.is_some_and(|limit| {
         found
             .iter()

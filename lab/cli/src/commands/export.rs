@@ -243,7 +243,7 @@ fn write(
 ) -> Result<()> {
     if let Format::Stacks(form) = format {
         if let Some(count) = unless_closed(stacks(arguments, form, output))? {
-            eprintln!("{} stacks", format::count(count));
+            say!("{} stacks", format::count(count));
         }
         unless_closed(output.flush().with_context(|| place.display().to_string()))?;
         return Ok(());
@@ -257,7 +257,7 @@ fn write(
         };
         let outcome = outcome.map_err(anyhow::Error::from);
         if let Some(count) = unless_closed(outcome)? {
-            eprintln!("{} events", format::count(count));
+            say!("{} events", format::count(count));
         }
         unless_closed(output.flush().with_context(|| place.display().to_string()))?;
         return Ok(());
@@ -273,12 +273,7 @@ fn write(
         None => {
             let outcome = results(arguments, format, output).map_err(anyhow::Error::from);
             if let Some(written) = unless_closed(outcome)? {
-                eprintln!(
-                    "{} {} of {}",
-                    format::count(written.lines),
-                    unit(format),
-                    written.allocator
-                );
+                say!("{} {} of {}", format::count(written.lines), unit(format), written.allocator);
             }
         }
     }
@@ -314,7 +309,7 @@ fn stacks(arguments: &Arguments, form: StackForm, output: &mut (dyn Write + Send
     };
     let allocator = arguments.allocator.as_deref();
     let column = blame::chosen_column(&profile, arguments.weight, allocator, "--weight")?;
-    blame::warnings(&profile).iter().for_each(|warning| eprintln!("note: {warning}"));
+    blame::warnings(&profile).iter().for_each(|warning| say!("note: {warning}"));
     let name = name(&arguments.input);
     Ok(match form {
         StackForm::Collapsed => keel_export::collapsed(&profile, column, output)?,
@@ -348,7 +343,7 @@ fn firefox(arguments: &Arguments, output: &mut (dyn Write + Send)) -> Result<u64
         (explained, Timeline::of_journal(&reader)?)
     };
     let column = blame::chosen_column(&explained.profile, arguments.weight, allocator, "--weight")?;
-    blame::warnings(&explained.profile).iter().for_each(|warning| eprintln!("note: {warning}"));
+    blame::warnings(&explained.profile).iter().for_each(|warning| say!("note: {warning}"));
     Ok(keel_export::firefox(&explained, &timeline, column, &name(input), output)?)
 }
 
@@ -378,8 +373,8 @@ const fn unit(format: Format) -> &'static str {
 }
 
 fn report_losses(written: &WrittenTrace) {
-    eprintln!("{} operations", format::count(written.operations));
+    say!("{} operations", format::count(written.operations));
     for (what, count) in &written.losses {
-        eprintln!("  {:>11}  {what}", format::count(*count));
+        say!("  {:>11}  {what}", format::count(*count));
     }
 }

@@ -159,7 +159,7 @@ fn report(summary: &Summary, journal: &Path, seconds: f64) -> Result<()> {
         text += &format!("  repaired {:>9}  {kind}\n", format::count(*count));
     }
     output::print(&text)?;
-    eprintln!(
+    say!(
         "{} of text in {seconds:.2} s, {:.0} MB/s",
         format::bytes(summary.text_bytes),
         summary.text_bytes as f64 / 1e6 / seconds

@@ -9,7 +9,7 @@ use keel_journal::analysis::{Distribution, Facts, WrongFree};
 use keel_journal::{CACHE_LEVELS, Caches, Metadata, Reader, Violation};
 use serde::Serialize;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Show the contents of a journal: operations, threads, memory, sizes and lifetimes
@@ -61,6 +61,18 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
         output::print(&text(&reader, &facts, top.as_ref(), &verdict))?;
     }
     Ok(if matches!(verdict, Verdict::Broken(_)) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Prints the modules and the call sites with the most operations, as with --top.
+pub fn print_top(journal: &Path, count: usize) -> Result<()> {
+    let reader = Reader::open(journal)?;
+    let mut top = top::top(&reader, count, &mut |_| {})?;
+    // The call and its caller.
+    top.sites.iter_mut().for_each(|site| site.name.truncate(2));
+    let mut text = String::new();
+    top::text(&top, &mut |line| text += &(line + "\n"));
+    output::print(&text)?;
+    Ok(())
 }
 
 enum Verdict {

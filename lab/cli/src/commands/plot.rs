@@ -135,6 +135,6 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         _ => picture.png(arguments.scale)?,
     };
     output::write_whole(&arguments.output, &bytes)?;
-    eprintln!("{}: {} KB", arguments.output.display(), bytes.len().div_ceil(1000));
+    say!("{}: {} KB", arguments.output.display(), bytes.len().div_ceil(1000));
     Ok(ExitCode::SUCCESS)
 }

@@ -2,6 +2,7 @@
 
 use crate::format;
 use crate::layout::Layout;
+use crate::output;
 use anyhow::Result;
 use clap::Args;
 use keel_record::{Journal, Options, Progress, Recorded};
@@ -16,6 +17,9 @@ use std::time::Duration;
 ///
 /// The program's input, output and signals are unchanged. Messages of keel go to stderr. If the
 /// program is killed, the journal contains all operations up to that moment.
+///
+/// A signal to keel goes to the program. A second one ends the recording, and the program continues.
+/// After the program's end, any signal ends the recording of the processes that it started.
 ///
 /// The exit code is that of the program, or 128 + n if signal n ended it. It is 1 if the program
 /// succeeded but its journal is incomplete.
@@ -74,12 +78,7 @@ pub struct Arguments {
     #[arg(short, long)]
     quiet: bool,
     /// The program and its arguments
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "PROGRAM"
-    )]
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
 }
 
@@ -90,12 +89,51 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     let options = options(arguments)?;
     let recorded = keel_record::record_with(&options, &mut |progress| line.show(progress))?;
     line.clear();
-    let complete = recorded.problems.is_empty()
-        && recorded.journals.iter().all(|journal| journal.written.is_ok());
+    let complete = is_complete(&recorded);
     if !quiet || !complete {
         report(&recorded, options.follow_children);
     }
     Ok(exit_code(recorded.status, complete))
+}
+
+/// Records a program as `keel record` does without options, except that it records stacks. Prints
+/// the progress and a summary. `check` is called before anything is changed, if the program can be
+/// recorded, and returns the journal.
+pub fn record_for_try(
+    command: &[OsString],
+    stacks: u32,
+    python_objects: bool,
+    place: impl FnOnce() -> Result<PathBuf>,
+) -> Result<Recorded> {
+    let arguments = Arguments {
+        output: None,
+        follow_children: false,
+        spool: None,
+        embedded: false,
+        stacks,
+        skip_module: Vec::new(),
+        after: None,
+        length: None,
+        python_objects,
+        max_events: None,
+        max_size: None,
+        progress: false,
+        quiet: false,
+        command: command.to_vec(),
+    };
+    let options = options(arguments)?;
+    keel_record::check(&options)?;
+    let options = Options { output: place()?, ..options };
+    let mut line = ProgressLine::new(false, false);
+    let recorded = keel_record::record_with(&options, &mut |progress| line.show(progress))?;
+    line.clear();
+    report(&recorded, false);
+    Ok(recorded)
+}
+
+/// Whether the journals contain everything.
+pub fn is_complete(recorded: &Recorded) -> bool {
+    recorded.problems.is_empty() && recorded.journals.iter().all(|one| one.written.is_ok())
 }
 
 fn options(arguments: Arguments) -> Result<Options> {
@@ -118,6 +156,8 @@ fn options(arguments: Arguments) -> Result<Options> {
         length: arguments.length,
         max_operations: arguments.max_events,
         max_bytes: arguments.max_size,
+        only_children: true,
+        refuges: refuges(),
     })
 }
 
@@ -144,13 +184,21 @@ struct ProgressLine {
 impl ProgressLine {
     fn new(wanted: bool, quiet: bool) -> ProgressLine {
         let terminal = std::io::stderr().is_terminal();
-        let last = Progress { seconds: 0.0, operations: 0, live_bytes: 0 };
+        let last = Progress::default();
         ProgressLine { in_place: terminal, shown: (wanted || terminal) && !quiet, last }
     }
 
     fn show(&mut self, now: Progress) {
         /// Progress arrives twice a second.
         const LINES_APART: f64 = 0.9;
+        if let Some(processes) = &now.follows {
+            self.clear();
+            say!(
+                "keel record: the program has ended; processes that it started are recorded until \
+                 they end: {processes}. Ctrl-C, or a signal to keel, ends the recording"
+            );
+            return;
+        }
         let seconds = now.seconds - self.last.seconds;
         if !self.shown || (!self.in_place && seconds < LINES_APART) {
             return;
@@ -165,16 +213,16 @@ impl ProgressLine {
             format::bytes(now.live_bytes)
         );
         if self.in_place {
-            eprint!("\r\x1b[2K{text}");
+            output::state(&format!("\r\x1b[2K{text}"));
         } else {
-            eprintln!("{text}");
+            say!("{text}");
         }
         self.last = now;
     }
 
     fn clear(&self) {
         if self.shown && self.in_place {
-            eprint!("\r\x1b[2K");
+            output::state("\r\x1b[2K");
         }
     }
 }
@@ -185,9 +233,18 @@ fn default_output(program: &OsStr) -> PathBuf {
     name.into()
 }
 
+/// Shared memory, unless it has no room: containers often have little.
 fn default_spool() -> PathBuf {
+    const ROOM: u64 = 16 << 20;
     let shared_memory = Path::new("/dev/shm");
-    if shared_memory.is_dir() { shared_memory.to_path_buf() } else { std::env::temp_dir() }
+    let has_room = output::free_bytes(shared_memory).is_some_and(|free| free >= ROOM);
+    if has_room { shared_memory.to_path_buf() } else { std::env::temp_dir() }
+}
+
+/// Where a journal goes on if it cannot stay in its folder.
+fn refuges() -> Vec<PathBuf> {
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    std::iter::once(std::env::temp_dir()).chain(home).filter(|folder| folder.is_dir()).collect()
 }
 
 /// The program's exit code as a shell reports it; 1 instead of 0 if the journal is incomplete.
@@ -202,19 +259,22 @@ fn exit_code(status: ExitStatus, complete: bool) -> ExitCode {
 fn report(recorded: &Recorded, follow_children: bool) {
     let silent = recorded.journals.iter().filter(|journal| journal.path.is_none()).count();
     for journal in recorded.journals.iter().filter(|journal| journal.path.is_some()) {
-        eprintln!("keel record: {}", summary(journal, follow_children));
+        say!("keel record: {}", summary(journal, follow_children));
         if let Err(error) = &journal.written {
-            eprintln!("keel record: error: {error}");
+            say!("keel record: error: {error}");
         }
     }
     if silent > 0 {
-        eprintln!("keel record: {silent} more processes allocated nothing and have no journal");
+        say!("keel record: {silent} more processes allocated nothing and have no journal");
+    }
+    if recorded.still_runs {
+        say!("keel record: note: the recording was ended by a signal; the program still runs");
     }
     for note in &recorded.notes {
-        eprintln!("keel record: note: {note}");
+        say!("keel record: note: {note}");
     }
     for problem in &recorded.problems {
-        eprintln!("keel record: error: {problem}");
+        say!("keel record: error: {problem}");
     }
 }
 
@@ -250,6 +310,12 @@ fn summary(journal: &Journal, with_program: bool) -> String {
     if metadata.stalls > 0 {
         let (count, seconds) = (format::count(metadata.stalls), metadata.stalled_ns as f64 / 1e9);
         text += &format!("; waited {count} times for the recorder, {seconds:.3} s");
+    }
+    if let Some(unnamed) = metadata.repairs.get("unnamed_code") {
+        text += &format!(
+            "; {} calls came from code that was unloaded before its name was known",
+            format::count(*unnamed)
+        );
     }
     if metadata.foreign > 0 {
         text += &format!(

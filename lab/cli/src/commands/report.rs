@@ -136,7 +136,7 @@ pub fn write_report(folders: &[PathBuf], page: &Path, matters: keel_report::Matt
     output::write_whole(page, report.html.as_bytes())?;
     let size = report.html.len() as f64 / 1e6;
     let seconds = begin.elapsed().as_secs_f64();
-    eprintln!(
+    say!(
         "{}: {} calls of {} allocators, {size:.1} MB, built in {seconds:.1} s",
         page.display(),
         report.calls,

@@ -64,14 +64,14 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
         output::print(&text(&measured))?;
     }
     if timing.skipped > 0 {
-        eprintln!(
+        say!(
             "note: {} frees of blocks whose allocation was not recorded are left out",
             format::count(timing.skipped)
         );
     }
     let failed = measured.iter().filter(|one| one.failure.is_some());
     failed.clone().for_each(|one| {
-        eprintln!("keel: {}: {}", one.allocator, one.failure.as_deref().unwrap_or_default())
+        say!("keel: {}: {}", one.allocator, one.failure.as_deref().unwrap_or_default())
     });
     Ok(if failed.count() > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

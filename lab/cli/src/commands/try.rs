@@ -1,17 +1,22 @@
 //! `keel try`: record, compare and report in one command.
 
-use super::report;
+use super::compare::ForTry;
+use super::{blame, info, record, report};
+use crate::layout::Layout;
 use crate::output;
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
+use keel_replay::Pace;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Record a program, compare allocators on its journal, and open the report
 ///
-/// Runs `keel record`, `keel compare` and `keel report`, one after another. All files are in one
-/// folder.
+/// When the program has ended, the command shows which code allocates most. Then it replays the
+/// recording on the allocators, until the rounds agree which ones are slower, and makes the page.
+/// All files are in one folder. After Ctrl-C, what is complete stays there, and the command prints
+/// how to go on.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  keel try -- ./game --level 3\n  \
                         keel try -a keel,glibc,mimalloc -r 3 -- sort big.txt")]
@@ -21,10 +26,15 @@ pub struct Arguments {
     allocators: String,
     /// The pace of the replay; see `keel compare --pace`
     #[arg(short, long, default_value = "max")]
-    pace: String,
-    /// Runs of each allocator [default: as in `keel compare`]
-    #[arg(short, long)]
-    runs: Option<u32>,
+    pace: Pace,
+    /// Rounds, or a range FEWEST..MOST [default: 3..8 at pace max, else 1]
+    #[arg(short, long, value_parser = super::compare::checked_runs)]
+    runs: Option<String>,
+    /// The number of stack frames that are recorded of each operation, so that the page names lines
+    /// of the program. 0: none, which costs less time
+    #[arg(long, value_name = "DEPTH", default_value_t = 16,
+          value_parser = clap::value_parser!(u32).range(0..=100))]
+    stacks: u32,
     /// The folder for the journal, the results and the page [default: PROGRAM.keel; if it exists, a
     /// name with a number]
     #[arg(short, long, value_name = "FOLDER")]
@@ -36,77 +46,143 @@ pub struct Arguments {
     #[arg(long)]
     no_open: bool,
     /// The program and its arguments
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "PROGRAM"
-    )]
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
 }
 
-/// Runs another subcommand, given its whole command line.
-pub type Subcommand<'a> = &'a dyn Fn(Vec<OsString>) -> Result<ExitCode>;
+/// The exit code after Ctrl-C.
+const INTERRUPTED: u8 = 130;
+/// Lines of each table that follows the recording.
+const TOP: usize = 5;
+
+/// The files of one call of the command.
+struct Files {
+    journal: PathBuf,
+    results: PathBuf,
+    page: PathBuf,
+}
 
 /// Runs the steps in order and stops at the first that fails. The files of the steps before it
 /// remain.
-pub fn run(arguments: &Arguments, subcommand: Subcommand<'_>) -> Result<ExitCode> {
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let comparison = comparison(arguments)?;
+    let Some(allocators) = comparison.allocators()? else { return Ok(ExitCode::from(2)) };
+    Layout::discover()?.private("keel-player")?;
     let folder = folder(arguments)?;
-    std::fs::create_dir_all(&folder)
-        .with_context(|| format!("cannot create {}", folder.display()))?;
-    let (journal, results) = (folder.join("program.journal.parquet"), folder.join("results"));
-    record(arguments, subcommand, &journal)?;
-    let compared = compare(arguments, subcommand, &journal, &results)?;
-    if compared != ExitCode::SUCCESS {
-        return Ok(compared);
+    let is_new = !folder.exists();
+    let files = Files {
+        journal: folder.join("program.journal.parquet"),
+        results: folder.join("results"),
+        page: folder.join("report.html"),
+    };
+    let place = || {
+        std::fs::create_dir_all(&folder)
+            .with_context(|| format!("cannot create {}", folder.display()))?;
+        Ok(files.journal.clone())
+    };
+    let Arguments { command, stacks, python_objects, .. } = arguments;
+    let recorded = record::record_for_try(command, *stacks, *python_objects, place);
+    let recorded = recorded.inspect_err(|_| remove_if_empty(&folder, is_new))?;
+    // The journal may have moved, or have no operation.
+    let whole = recorded.journals.iter().filter(|one| one.operations > 0 && one.written.is_ok());
+    let Some(journal) = whole.filter_map(|one| one.path.clone()).next_back() else {
+        drop(std::fs::remove_file(&files.journal));
+        remove_if_empty(&folder, is_new);
+        bail!("the recording has no operation, so there is nothing to replay");
+    };
+    let files = Files { journal, ..files };
+    if recorded.signal.is_some() {
+        say!("keel: interrupted while it recorded. Kept: {}", files.journal.display());
+        go_on(arguments, &files, "compare");
+        return Ok(ExitCode::from(INTERRUPTED));
     }
-    let page = folder.join("report.html");
-    report::write_report(&[results], &page, keel_report::Matters::default())?;
+    if !recorded.status.success() {
+        say!("note: the program failed; its journal up to that point is replayed");
+    }
+    show_first(&files.journal, arguments.stacks);
+    let Some(outcome) = comparison.compare(&files.journal, &allocators, &files.results)? else {
+        say!("keel: interrupted before a round was complete. Kept: {}", files.journal.display());
+        go_on(arguments, &files, "compare");
+        return Ok(ExitCode::from(INTERRUPTED));
+    };
+    finish(arguments, &files, &outcome)
+}
+
+/// Writes the page, and prints the decision and where the page is.
+fn finish(
+    arguments: &Arguments,
+    files: &Files,
+    outcome: &keel_replay::Outcome,
+) -> Result<ExitCode> {
+    for note in &outcome.comparison.notes {
+        say!("note: {note}");
+    }
+    for allocator in &outcome.comparison.allocators {
+        if let Some(failure) = &allocator.failure {
+            say!("keel: {}: {failure}", allocator.name);
+        }
+    }
+    let matters = keel_report::Matters::default();
+    report::write_report(std::slice::from_ref(&files.results), &files.page, matters)?;
+    // The page is complete, whether or not somebody can read this.
+    let verdict = keel_report::verdict(&outcome.comparison, &files.results)?;
+    let _ = output::print(&format!("\n{verdict}\nThe page: {}\n", files.page.display()));
+    if outcome.stopped {
+        say!("keel: interrupted; the page shows the rounds that were complete");
+        go_on(arguments, files, "compare --force");
+        return Ok(ExitCode::from(INTERRUPTED));
+    }
     if !arguments.no_open {
         // Without a desktop the page cannot be opened; it is complete nevertheless.
-        if let Err(error) = report::open(&page) {
-            eprintln!("note: {error:#}");
+        if let Err(error) = report::open(&files.page) {
+            say!("note: {error:#}");
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// A program that fails does not end the command: its journal up to the failure is replayed.
-fn record(arguments: &Arguments, subcommand: Subcommand<'_>, journal: &Path) -> Result<()> {
-    let mut record = words(&["keel", "record", "-o"]);
-    record.push(journal.into());
-    if arguments.python_objects {
-        record.push("--python-objects".into());
-    }
-    record.push("--".into());
-    record.extend(arguments.command.iter().cloned());
-    let recorded = subcommand(record)?;
-    if !journal.is_file() {
-        bail!("{} was not written: there is nothing to replay", journal.display());
-    }
-    if recorded != ExitCode::SUCCESS {
-        eprintln!("note: the program failed; its journal up to that point is replayed");
-    }
-    Ok(())
+/// The commands that do the remaining steps.
+fn go_on(arguments: &Arguments, files: &Files, compare: &str) {
+    let quoted = |path: &Path| format!("'{}'", path.display().to_string().replace('\'', r"'\''"));
+    let allocators = match arguments.allocators.as_str() {
+        "all" => String::new(),
+        some => format!(" -a '{some}'"),
+    };
+    say!(
+        "To go on:\n  keel {compare}{allocators} -p {} {} -o {}\n  keel report {} -o {}",
+        arguments.pace,
+        quoted(&files.journal),
+        quoted(&files.results),
+        quoted(&files.results),
+        quoted(&files.page)
+    );
 }
 
-fn compare(
-    arguments: &Arguments,
-    subcommand: Subcommand<'_>,
-    journal: &Path,
-    results: &Path,
-) -> Result<ExitCode> {
-    let mut compare =
-        words(&["keel", "compare", "-a", &arguments.allocators, "-p", &arguments.pace]);
-    if let Some(runs) = arguments.runs {
-        compare.extend(words(&["-r", &runs.to_string()]));
+/// What the journal shows without a replay. An error here must not end the command.
+fn show_first(journal: &Path, stacks: u32) {
+    let shown = info::print_top(journal, TOP).and_then(|()| match stacks {
+        0 => Ok(()),
+        _ => blame::print_top(journal, TOP),
+    });
+    if let Err(error) = shown {
+        say!("note: {error:#}");
     }
-    compare.extend(["-o".into(), results.into(), journal.into()]);
-    subcommand(compare)
 }
 
-fn words(words: &[&str]) -> Vec<OsString> {
-    words.iter().map(OsString::from).collect()
+/// The options of the comparison, checked before the program runs.
+fn comparison(arguments: &Arguments) -> Result<ForTry> {
+    let pace = arguments.pace.to_string();
+    let mut words = vec!["-a", &arguments.allocators, "-p", &pace];
+    if let Some(runs) = &arguments.runs {
+        words.extend(["-r", runs]);
+    }
+    ForTry::parse(&words)
+}
+
+fn remove_if_empty(folder: &Path, is_new: bool) {
+    if is_new {
+        drop(std::fs::remove_dir(folder));
+    }
 }
 
 /// A folder that does not exist or is empty.

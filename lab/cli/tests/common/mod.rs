@@ -21,3 +21,12 @@ pub fn prefix_with_recorder() -> PathBuf {
     assert!(library.is_file(), "{} is missing: run `make build` first", library.display());
     prefix
 }
+
+/// Compiles a program.
+pub fn compile_text(code: &str, program: &Path, flags: &[&str]) {
+    let source = program.with_extension("c");
+    std::fs::write(&source, code).unwrap();
+    let mut compiler = std::process::Command::new("cc");
+    compiler.args(["-O1", "-g", "-fno-builtin", "-pthread", "-o"]).arg(program).arg(&source);
+    assert!(compiler.args(flags).status().unwrap().success());
+}

@@ -48,7 +48,10 @@ impl Session<'_> {
         }
         for round in runs..most {
             self.describe_instrument(comparison);
-            let needing_rounds = keel_results::needing_rounds(comparison, FLOOR);
+            let needing_rounds = match self.request.options.decide {
+                true => keel_results::undecided(comparison, FLOOR),
+                false => keel_results::needing_rounds(comparison, FLOOR),
+            };
             if needing_rounds.is_empty() {
                 break;
             }

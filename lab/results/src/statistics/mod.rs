@@ -1,6 +1,7 @@
 //! The statistics that tables and pages show.
 
 mod confidence;
+mod decided;
 mod differences;
 mod figures;
 mod pairs;
@@ -13,6 +14,7 @@ mod summary;
 mod test_data;
 
 pub use confidence::{CONFIDENCE, confidence, interval_of, paired_ratio, student, unpaired_ratio};
+pub use decided::undecided;
 pub use differences::{Difference, differences};
 pub use figures::{Figure, clock_step, figures, frame_figures, known_step, supports_percentile};
 pub use pairs::{conclude, conclude_frames, leaders};

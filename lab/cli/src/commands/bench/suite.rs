@@ -78,9 +78,9 @@ pub fn run(request: &Request) -> Result<ExitCode> {
     }
     output::print(&text(&log.suite))?;
     let page = log.folder().join("index.html");
-    eprintln!("suite: {} runs, page in {}", log.suite.runs.len(), page.display());
+    say!("suite: {} runs, page in {}", log.suite.runs.len(), page.display());
     if stopped {
-        eprintln!("suite: stopped; the same command continues it");
+        say!("suite: stopped; the same command continues it");
         return Ok(ExitCode::from(130));
     }
     let failed = log.suite.runs.iter().any(|run| run.measured().is_none());
@@ -147,7 +147,7 @@ fn measure(session: &Session, log: &mut SuiteLog) -> Result<bool> {
     let bar = progress::estimated(session.total() as u64, "runs");
     let before = log.suite.runs.len();
     if before > 0 {
-        eprintln!("suite: continues after {before} runs");
+        say!("suite: continues after {before} runs");
     }
     let report = |state: &Progress| {
         bar.set_position(state.done as u64);
@@ -156,10 +156,10 @@ fn measure(session: &Session, log: &mut SuiteLog) -> Result<bool> {
         if let SuiteOutcome::Failed(reason) = &state.run.outcome {
             let line =
                 format!("keel: {} on {} failed: {reason}", state.run.workload, state.run.allocator);
-            bar.suspend(|| eprintln!("{line}"));
+            bar.suspend(|| say!("{line}"));
         }
         if !terminal && (state.done.is_multiple_of(50) || state.done == state.total) {
-            eprintln!("suite: {} of {} runs, {left}", state.done, state.total);
+            say!("suite: {} of {} runs, {left}", state.done, state.total);
         }
     };
     session.run(log, report, stop)?;

@@ -1,10 +1,8 @@
 //! The memory and the disk space that a comparison needs, stated before it starts.
 
-use crate::format;
+use crate::{format, output};
 use anyhow::{Result, bail};
 use keel_replay::{Keep, Options, Pace};
-use std::ffi::CString;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 /// Shorter journals need nothing worth a message.
@@ -83,24 +81,13 @@ pub fn state(operations: u64, allocators: usize, options: &Options, folder: &Pat
     let needs = Needs::of(operations, allocators, options);
     let absolute = std::path::absolute(folder)?;
     let existing = absolute.ancestors().find(|place| place.exists()).unwrap_or(Path::new("/"));
-    if let Some(free) = free_bytes(existing)
+    if let Some(free) = output::free_bytes(existing)
         && let Some(refusal) = needs.refusal(operations, free, existing)
     {
         bail!(refusal);
     }
-    eprintln!("{}", needs.text(operations));
+    say!("{}", needs.text(operations));
     Ok(())
-}
-
-/// Free bytes of the file system; None if unknown.
-fn free_bytes(folder: &Path) -> Option<u64> {
-    let name = CString::new(folder.as_os_str().as_bytes()).ok()?;
-    // SAFETY: all zeroes is a valid statvfs, which is then written to; the name ends in NUL.
-    unsafe {
-        let mut found: libc::statvfs = std::mem::zeroed();
-        (libc::statvfs(name.as_ptr(), &raw mut found) == 0)
-            .then(|| found.f_bavail.saturating_mul(found.f_frsize))
-    }
 }
 
 #[cfg(test)]
@@ -131,7 +118,7 @@ mod tests {
         let said = said.unwrap_or_default();
         assert!(said.contains("/disk has only") && said.contains("--raw none"), "{said}");
         assert!(said.starts_with("100,000,000 operations need 2.98 GiB of memory"), "{said}");
-        assert!(free_bytes(Path::new("/")).is_some());
+        assert!(output::free_bytes(Path::new("/")).is_some());
     }
 
     impl Needs {

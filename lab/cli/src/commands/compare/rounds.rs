@@ -158,7 +158,7 @@ fn plan(arguments: &PlanArguments) -> Result<ExitCode> {
     output::write_whole(&folder.join(PLAN_FILE), &serde_json::to_vec_pretty(&plan)?)?;
     let shown = folder.display();
     let s = if rounds == 1 { "" } else { "s" };
-    eprintln!(
+    say!(
         "plan: {shown}, {rounds} round{s} (for each: keel compare run {shown} --round K; then: \
          keel compare merge {shown})"
     );
@@ -248,13 +248,13 @@ fn run_rounds(arguments: &RunArguments) -> Result<ExitCode> {
             bail!("there is no round {round}: the plan has rounds 0 to {}", plan.rounds - 1);
         }
         if complete(&arguments.folder, round)?.is_some() {
-            eprintln!("round {round} is complete");
+            say!("round {round} is complete");
             continue;
         }
         let options = round_options(&how, journal.reader.metadata(), &plan, round)?;
         let ready = Ready { layout: &layout, journal: &journal, allocators: &allocators, path };
         let Some(outcome) = ready.run(&arguments.folder, round, options)? else {
-            eprintln!("keel: stopped in round {round}; the same command continues with it");
+            say!("keel: stopped in round {round}; the same command continues with it");
             return Ok(ExitCode::from(130));
         };
         let mut comparison = outcome.comparison;
@@ -265,7 +265,7 @@ fn run_rounds(arguments: &RunArguments) -> Result<ExitCode> {
             run.round = round;
         }
         keel_export::partitions(&comparison, &arguments.folder.join(TABLES))?;
-        eprintln!("round {round} is done");
+        say!("round {round} is done");
     }
     Ok(ExitCode::SUCCESS)
 }

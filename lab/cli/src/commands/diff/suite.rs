@@ -46,10 +46,10 @@ pub fn run(before: &Path, after: &Path, limit: Option<f64>, as_json: bool) -> Re
         output::print(&text(&changes))?;
     }
     if before.head.machine != after.head.machine {
-        eprintln!("note: the suites were run on different machines");
+        say!("note: the suites were run on different machines");
     }
     if before.head.scale != after.head.scale {
-        eprintln!("note: the synthetic workloads have different sizes");
+        say!("note: the synthetic workloads have different sizes");
     }
     let worse = limit.is_some_and(|limit| changes.iter().any(|one| one.clear && one.ratio > limit));
     Ok(if worse { ExitCode::FAILURE } else { ExitCode::SUCCESS })

@@ -32,7 +32,7 @@ pub fn list(site: &Path) -> Result<()> {
         let suite = match Suite::load(&path) {
             Ok(suite) => suite,
             Err(error) => {
-                eprintln!("keel: {} is left out of the site: {error}", path.display());
+                say!("keel: {} is left out of the site: {error}", path.display());
                 continue;
             }
         };
@@ -46,7 +46,7 @@ pub fn list(site: &Path) -> Result<()> {
     let page = site.join("index.html");
     output::write_whole(&page, suite_site(&published).as_bytes())?;
     let results = if published.len() == 1 { "result" } else { "results" };
-    eprintln!("suite: {} {results} on the site {}", published.len(), page.display());
+    say!("suite: {} {results} on the site {}", published.len(), page.display());
     Ok(())
 }
 
