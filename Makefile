@@ -17,18 +17,24 @@ build: ## build the keel command, the libraries, the headers and the peer alloca
 	@scripts/build.sh
 
 demo: ## build, then record and compare a real program and a real game, with a page for each
+	@scripts/demo.sh announce
 	@scripts/setup.sh build
 	@scripts/build.sh
 	@scripts/demo.sh
 
-test: ## run every test (about 25 minutes on 2 processors)
+test: ## run the tests that a change needs; the others run in `make test-all`
 	@scripts/setup.sh build test
-	@scripts/build.sh
+	@scripts/build.sh tests
 	@scripts/test.sh
+
+test-all: ## run every test (about 25 minutes on 2 processors)
+	@scripts/setup.sh build test
+	@scripts/build.sh tests
+	@scripts/test.sh all
 
 check: ## check format, lints, layers, lengths, words and links
 	@scripts/setup.sh build check
-	@scripts/build.sh
+	@scripts/build.sh tests
 	@scripts/check.sh
 
 format: ## format all C and Rust sources in place
@@ -188,7 +194,7 @@ release: ## check that VERSION=... can be released, and make all packages with c
 
 gallery: ## make the pictures of the README and docs/ anew, from comparisons of the supplied recording
 	@scripts/setup.sh build test
-	@scripts/build.sh
+	@scripts/build.sh tests
 	@scripts/gallery.sh
 
 docs: ## build the Rust documentation of the lab in target/doc
@@ -197,4 +203,4 @@ docs: ## build the Rust documentation of the lab in target/doc
 clean: ## remove all build output
 	@rm -rf $(BUILD) target lab/peers/target lab/peers/*/target
 
-.PHONY: help setup build demo test test-secure test-debug test-recorded test-programs test-systems test-neighbours test-others test-arm64 check format bench bench-latency bench-throughput bench-programs bench-patterns bench-suite bench-causes bench-bias bench-blind mutants prove stress soak sanitize fuzz install amalgamation crate packages test-packages release gallery docs clean
+.PHONY: help setup build demo test test-all test-secure test-debug test-recorded test-programs test-systems test-neighbours test-others test-arm64 check format bench bench-latency bench-throughput bench-programs bench-patterns bench-suite bench-causes bench-bias bench-blind mutants prove stress soak sanitize fuzz install amalgamation crate packages test-packages release gallery docs clean

@@ -1,6 +1,11 @@
 #!/usr/bin/env bash
 # Builds everything into build/: the C libraries with CMake, the lab and the peers with Cargo.
 #
+#   scripts/build.sh [tests]
+#
+# With `tests` it also builds the crates that only tests use. They select more features of some
+# dependencies, so without it these dependencies are compiled again for the tests.
+#
 # For packages (packaging/prefix.sh) the environment sets another folder, KEEL_BUILD, another
 # command instead of `cargo build`, KEEL_CARGO, and the folder of its results, KEEL_RELEASE.
 set -euo pipefail
@@ -24,6 +29,12 @@ put() {
     if cmp -s "$2.new" "$2"; then rm "$2.new"; else mv -f "$2.new" "$2"; fi
 }
 
+# The peers are C and C++ whose build scripts leave processors idle, so they are built beside the
+# rest.
+lab/peers/build.sh "$build/lib/keel/peers" >"$build/peers.log" 2>&1 &
+peers=$!
+trap 'kill "$peers" 2>/dev/null || true' EXIT
+
 say "libkeel and the recorder (C)"
 logged cmake -S . -B "$build/cmake" -G Ninja -DKEEL_OUTPUT_DIR="$build"
 logged cmake --build "$build/cmake" --target libraries
@@ -43,10 +54,11 @@ logged cmake -S . -B "$build/cmake-debug" -G Ninja -DKEEL_OUTPUT_DIR="$build" -D
 logged cmake --build "$build/cmake-debug" --target flavour
 
 say "keel and its player (Rust)"
-# Cargo unifies the features of dependencies over all packages and targets that it builds.
-# --workspace, and an example, which includes the tests' dependencies, give the features that `cargo
-# test --workspace` has: so nothing is compiled twice. A package needs only its programs.
-selected=(--workspace --bins --example fuzz)
+# Cargo unifies the features of dependencies over all packages and targets that it builds. An
+# example includes the dependencies of the tests, and so gives the features that `cargo test
+# --workspace` has. A package needs only its programs.
+selected=(--workspace --bins)
+[ "${1:-}" != tests ] || selected+=(--example fuzz)
 [ -z "${KEEL_CARGO:-}" ] || selected=(-p keel-cli -p keel-player -p keel-workloads --bins)
 "${cargo[@]}" --release --locked "${selected[@]}"
 put "$release/keel" "$build/bin/keel"
@@ -54,5 +66,9 @@ put "$release/keel-player" "$build/lib/keel/keel-player"
 put "$release/keel-workload" "$build/lib/keel/keel-workload"
 
 say "the peers (Rust, from crates)"
-lab/peers/build.sh "$build/lib/keel/peers"
+status=0
+wait "$peers" || status=$?
+trap - EXIT
+cat "$build/peers.log" >&2
+[ "$status" -eq 0 ]
 say "done: ${build#"$root/"}/bin/keel"

@@ -1,10 +1,21 @@
 #!/usr/bin/env bash
 # A tour of Keel on real programs: records the C++ compiler, takes the journal of a real game,
 # compares all allocators on both, and writes a page for each. All files are in build/demo.
+#
+#   scripts/demo.sh [announce]    announce: only say what `make demo` will take
 set -euo pipefail
 cd "$(dirname "$0")/.."
 keel=build/bin/keel
 out=build/demo
+if [ "${1:-}" = announce ]; then
+    [ -x "$keel" ] && built="a few seconds, because it is built already" || built="about 10 minutes"
+    cat >&2 <<END
+make demo: the build takes $built on two processors, and 2 GB in target/ and build/. Then two
+comparisons take about 5 minutes and 300 MB in $out. The page of the first is ready after about 2
+minutes. Ctrl-C keeps the pages that are complete.
+END
+    exit 0
+fi
 rm -rf "$out"
 mkdir -p "$out"
 
@@ -12,7 +23,7 @@ title() { printf '\n\033[1m%s\033[0m\n' "$*" >&2; }
 [ -t 2 ] && [ -z "${NO_COLOR:-}" ] || title() { printf '\n%s\n' "$*" >&2; }
 
 title "1/4  record: g++ compiling samples/compile-me.cpp, with its child processes"
-$keel record --follow-children -o "$out/gcc.journal.parquet" -- \
+$keel record --follow-children --stacks 16 -o "$out/gcc.journal.parquet" -- \
     g++ -O2 -std=c++17 -pthread samples/compile-me.cpp -o "$out/compile-me"
 # The journals of the driver, the assembler and the linker are smaller.
 compiler=$(ls -S "$out"/gcc*.journal.parquet | head -n 1)
@@ -21,6 +32,7 @@ $keel info "$compiler"
 title "2/4  compare: the compiler's operations on every allocator, without pauses"
 $keel compare "$compiler" --pace max --runs 3 -o "$out/compiler"
 $keel report "$out/compiler" -o "$out/compiler.html"
+printf 'The first page: %s\n' "$PWD/$out/compiler.html" >&2
 
 title "3/4  info: nine seconds of the game Minetest, ten threads (samples/README.md)"
 $keel info samples/minetest-slice.journal.parquet

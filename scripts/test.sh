@@ -1,8 +1,13 @@
 #!/usr/bin/env bash
-# Runs every test and prints the total at the end: `N passed, N failed, N skipped`.
+# Runs tests and prints the total at the end: `N passed, N failed, N skipped`.
+#
+#   scripts/test.sh          what a change needs: the tests of the parts that differ from the upstream
+#                            branch (or from the last commit), and the fast tests of the rest
+#   scripts/test.sh all      every test
 set -uo pipefail
 cd "$(dirname "$0")/.."
 export KEEL_PREFIX=$PWD/build
+what=${1:-change}
 passed=0 failed=0 skipped=0
 
 # suite NAME COMMAND...: runs the command, shows its output, and adds the counts of its last lines,
@@ -34,6 +39,45 @@ suite() {
     rm -f "$log"
 }
 
+# The files that differ from the upstream branch, or without one from the last commit.
+changed_files() {
+    local base
+    base=$(git merge-base HEAD '@{upstream}' 2>/dev/null || git merge-base HEAD origin/main 2>/dev/null ||
+        git rev-parse HEAD)
+    git diff --name-only "$base"
+    git ls-files --others --exclude-standard
+}
+has_changed() { grep -qE "$1" <<<"$changed"; }
+changed=$(changed_files 2>/dev/null)
+
+# The C tests that take minutes each, because they search all orders of steps, run other programs or
+# build from an installed prefix. Only the C code and its build can break them.
+slow_c='reference|interleavings|checkers|stress|linking|rust|programs'
+c_tests() {
+    if [ "$what" = all ] || has_changed '^(in_process|journal|tests|cmake|bindings)/|CMakeLists.txt'; then
+        tests/run.sh
+    else
+        tests/run.sh --fast "$slow_c"
+    fi
+}
+
+# The unit tests of all crates, and the tests of the crates that differ and of those that record. With
+# --workspace, Cargo selects the features of all crates, so it compiles nothing again.
+rust_tests() {
+    local targets=(--lib --bins) folder file
+    if [ "$what" = all ] || has_changed '^Cargo|^rust-toolchain'; then
+        targets=()
+    else
+        for folder in lab/*/ tests/model/; do
+            case $folder in lab/cli/ | lab/record/) ;; *) has_changed "^$folder" || continue ;; esac
+            for file in "$folder"tests/*.rs; do
+                [ ! -f "$file" ] || targets+=(--test "$(basename "$file" .rs)")
+            done
+        done
+    fi
+    cargo test --release --workspace --locked --no-fail-fast "${targets[@]}"
+}
+
 python_environment() { # for the tests that read journals with other programs than Keel
     [ -x build/venv/bin/python ] || python3 -m venv build/venv || return 1
     build/venv/bin/python -c 'import pyarrow, duckdb, pandas, polars' 2>/dev/null ||
@@ -42,11 +86,11 @@ python_environment() { # for the tests that read journals with other programs th
 
 python_environment ||
     echo "cannot create the Python environment: tests with other readers of journals are skipped"
-suite "C: allocator and recorder" tests/run.sh
-suite "programs, recorded" tests/recorder/real.sh build/bin/keel build/cmake/tests \
+suite "C: allocator and recorder" c_tests
+[ "$what" != all ] || suite "programs, recorded" tests/recorder/real.sh build/bin/keel build/cmake/tests \
     sort perl sqlite node redis
-suite "programs, recorded again" tests/recorder/repeat.sh build/bin/keel build/cmake/tests
-suite "Rust" cargo test --release --workspace --locked --no-fail-fast
+[ "$what" != all ] || suite "programs, recorded again" tests/recorder/repeat.sh build/bin/keel build/cmake/tests
+suite "Rust" rust_tests
 
 echo
 echo "$passed passed, $failed failed, $skipped skipped"

@@ -8,6 +8,7 @@
 #     -L run only tests whose labels match this regular expression, such as contract, stress
 #                  or linking (`ctest --print-labels` lists them)
 #     -E           leave out tests whose names match this regular expression
+#     --fast LABELS  leave out tests whose labels match this regular expression
 #     --reference  also run the contract against the C library
 #     --progress   print on stderr when each program ends
 #
@@ -25,6 +26,7 @@ while [ $# -gt 0 ]; do
         -L) selection+=(-L "$2"); shift 2 ;;
         -E) selection+=(-E "$2"); shift 2 ;;
         -j) jobs=$2; shift 2 ;;
+        --fast) selection=(-LE "$2"); shift 2 ;;
         --progress) exec 3>&2; shift ;;
         --reference) selection=("${selection[@]:2}"); shift ;;
         *) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
