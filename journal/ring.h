@@ -53,8 +53,9 @@
 #include <stdint.h>
 
 #define KL_SESSION_VARIABLE "KEEL_RECORDER_SESSION" // environment: the session's folder
-// Lines `<pid> <how> <path>`; pid 0 stands for a new child. How is the letter r if the new program gets the recorder's variables,
-// c if its environment lacks them, and f if the call before returned because it failed.
+// Lines `<pid> <how> <path>`; pid 0 stands for a new child. How is the letter r if the new program
+// gets the recorder's variables, c if its environment lacks them, and f if the call before returned
+// because it failed.
 #define KL_EXECUTED_NAME "executed"
 #define KL_CONTROL_MAGIC 0x31304c5254434c4bull // "KLCTRL01"
 #define KL_SPOOL_MAGIC 0x3130474e49524c4bull   // "KLRING01"
@@ -112,8 +113,9 @@ enum kl_ring_op {
     // A sample of the caches (recorder/caches.h): time of the event before; address = ticks since
     // the chain of lines was read, size = ticks that it took to read them again
     KL_RING_CACHES = 15,
-    // Code of an object file was unmapped: address = its first byte, size = the byte after its last,
-    // extra = its offset in the file. KL_RING_PATH slots before it contain the path, 16 bytes each
+    // Code of an object file was unmapped: address = its first byte, size = the byte after its
+    // last, extra = its offset in the file. KL_RING_PATH slots before it contain the path, 16 bytes
+    // each
     KL_RING_UNLOADED = 16,
     KL_RING_PATH = 17,
 };

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Runs tests and prints the total at the end: `N passed, N failed, N skipped`.
 #
-#   scripts/test.sh          what a change needs: the tests of the parts that differ from the upstream
-#                            branch (or from the last commit), and the fast tests of the rest
-#   scripts/test.sh all      every test
+#   scripts/test.sh        what a change needs: the tests of the parts that differ from the upstream
+#                          branch (or from the last commit), and the fast tests of the rest
+#   scripts/test.sh all    every test
 set -uo pipefail
 cd "$(dirname "$0")/.."
 export KEEL_PREFIX=$PWD/build
@@ -42,8 +42,8 @@ suite() {
 # The files that differ from the upstream branch, or without one from the last commit.
 changed_files() {
     local base
-    base=$(git merge-base HEAD '@{upstream}' 2>/dev/null || git merge-base HEAD origin/main 2>/dev/null ||
-        git rev-parse HEAD)
+    base=$(git merge-base HEAD '@{upstream}' 2>/dev/null ||
+        git merge-base HEAD origin/main 2>/dev/null || git rev-parse HEAD)
     git diff --name-only "$base"
     git ls-files --others --exclude-standard
 }
@@ -54,22 +54,26 @@ changed=$(changed_files 2>/dev/null)
 # build from an installed prefix. Only the C code and its build can break them.
 slow_c='reference|interleavings|checkers|stress|linking|rust|programs'
 c_tests() {
-    if [ "$what" = all ] || has_changed '^(in_process|journal|tests|cmake|bindings)/|CMakeLists.txt'; then
+    local parts='^(in_process|journal|tests|cmake|bindings)/|CMakeLists.txt'
+    if [ "$what" = all ] || has_changed "$parts"; then
         tests/run.sh
     else
         tests/run.sh --fast "$slow_c"
     fi
 }
 
-# The unit tests of all crates, and the tests of the crates that differ and of those that record. With
-# --workspace, Cargo selects the features of all crates, so it compiles nothing again.
+# The unit tests of all crates, and the tests of the crates that differ and of those that record.
+# With --workspace, Cargo selects the features of all crates, so it compiles nothing again.
 rust_tests() {
     local targets=(--lib --bins) folder file
     if [ "$what" = all ] || has_changed '^Cargo|^rust-toolchain'; then
         targets=()
     else
         for folder in lab/*/ tests/model/; do
-            case $folder in lab/cli/ | lab/record/) ;; *) has_changed "^$folder" || continue ;; esac
+            case $folder in
+                lab/cli/ | lab/record/) ;;
+                *) has_changed "^$folder" || continue ;;
+            esac
             for file in "$folder"tests/*.rs; do
                 [ ! -f "$file" ] || targets+=(--test "$(basename "$file" .rs)")
             done
@@ -87,9 +91,11 @@ python_environment() { # for the tests that read journals with other programs th
 python_environment ||
     echo "cannot create the Python environment: tests with other readers of journals are skipped"
 suite "C: allocator and recorder" c_tests
-[ "$what" != all ] || suite "programs, recorded" tests/recorder/real.sh build/bin/keel build/cmake/tests \
-    sort perl sqlite node redis
-[ "$what" != all ] || suite "programs, recorded again" tests/recorder/repeat.sh build/bin/keel build/cmake/tests
+if [ "$what" = all ]; then
+    suite "programs, recorded" tests/recorder/real.sh build/bin/keel build/cmake/tests \
+        sort perl sqlite node redis
+    suite "programs, recorded again" tests/recorder/repeat.sh build/bin/keel build/cmake/tests
+fi
 suite "Rust" rust_tests
 
 echo

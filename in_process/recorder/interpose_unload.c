@@ -1,5 +1,5 @@
-// Notices that code was unloaded (dlclose). No stack is then walked by the rules of code that was at
-// the same place before, and the reader learns which object file the calls before belong to: a
+// Notices that code was unloaded (dlclose). No stack is then walked by the rules of code that was
+// at the same place before, and the reader learns which object file the calls before belong to: a
 // plug-in may be loaded, used and closed between two looks of the reader at /proc/PID/maps.
 //
 // The names of the objects are gone after the call, so they are copied before it. The copy is a

@@ -213,8 +213,8 @@ static bool session_join(void) {
     return true;
 }
 
-// A child of a process that is not followed has nothing to report. One call of writev, so that lines
-// of several processes do not mix.
+// A child of a process that is not followed has nothing to report. One call of writev, so that
+// lines of several processes do not mix.
 void session_note_exec(char how, const char* path, bool in_child) {
     char start[32];
     char folder[1024] = "";

@@ -81,9 +81,9 @@ size_t session_maps(char* text, size_t bytes);
 // The ring with this index, which must have memory.
 struct kl_ring* session_ring(uint32_t index);
 
-// Tells the reader that this process executes the file `path`, or with `in_child` that it starts the
-// file in a child. `how` is that of a line of KL_EXECUTED_NAME. Works in a child between fork and
-// exec. Changes errno.
+// Reports to the reader that this process executes the file `path`, or with `in_child` that it
+// starts the file in a child. `how` is that of a line of KL_EXECUTED_NAME. Works in a child between
+// fork and exec. Changes errno.
 void session_note_exec(char how, const char* path, bool in_child);
 
 // Wakes the reader if it sleeps.

@@ -133,8 +133,8 @@ impl Writer {
         })
     }
 
-    /// If the journal's folder disappears or its disk becomes full, the journal goes on in the first
-    /// of these folders that can take it. [`Writer::place`] tells where it is.
+    /// If the journal's folder disappears or its disk becomes full, the journal goes on in the
+    /// first of these folders that can take it. [`Writer::place`] returns where it is.
     pub fn with_refuges(self, refuges: &[PathBuf]) -> Writer {
         self.place.set_refuges(refuges);
         self

@@ -210,9 +210,9 @@ impl<'a> Collector<'a> {
     /// Once, when the program has ended and others have not.
     fn say_whom_it_follows(&mut self, report: &mut dyn FnMut(Progress)) {
         /// Most processes end soon after the program.
-        const PATIENCE: Duration = Duration::from_secs(1);
+        const FOLLOWS_AFTER: Duration = Duration::from_secs(1);
         let since = *self.follows_since.get_or_insert_with(Instant::now);
-        if self.follows_said || since.elapsed() < PATIENCE {
+        if self.follows_said || since.elapsed() < FOLLOWS_AFTER {
             return;
         }
         self.follows_said = true;

@@ -130,7 +130,7 @@ impl Image {
 
     /// The mappings, read again if these events come from unknown code, or after some time; and the
     /// time from which on rows must wait. Rows of unknown code wait until the mappings have been
-    /// read, and the rings once more: if the code was unloaded in between, an event there tells its
+    /// read, and the rings once more: if the code was unloaded in between, an event there has its
     /// name.
     pub fn new_maps(
         &mut self,

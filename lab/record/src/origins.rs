@@ -53,8 +53,8 @@ pub fn parse_maps(text: &str) -> Vec<Mapping> {
 pub struct Origins {
     /// Sorted by start; they do not overlap.
     mappings: BTreeMap<u64, Mapping>,
-    /// Code that is unloaded at a time, in ticks, up to which the rows have not been written; in the
-    /// order of the times. At its addresses, the first one comes before `mappings`.
+    /// Code that is unloaded at a time, in ticks, up to which the rows have not been written; in
+    /// the order of the times. At its addresses, the first one comes before `mappings`.
     leaving: Vec<(u64, Mapping)>,
     /// Operations from addresses without a mapping.
     unnamed: u64,

@@ -2,12 +2,13 @@
 //!
 //! There are two sources:
 //!
-//! - The recorder in a process reports each program before it executes it, so a program that ends at
-//!   once is noticed as well ([`Unseen::take_executed`]).
-//! - A program that a process executes after it has changed its root folder or its user cannot reach
-//!   the session's folder, and nothing in that process can report it. So the collector compares from
-//!   time to time which programs run with those that are recorded ([`Unseen::look`]). Such programs
-//!   stay unnoticed if they ran for a shorter time than two of these looks.
+//! - The recorder in a process reports each program before it executes it, so a program that ends
+//!   at once is noticed as well ([`Unseen::take_executed`]).
+//! - A program that a process executes after it has changed its root folder or its user cannot
+//!   reach the session's folder, and nothing in that process can report it. So the collector
+//!   compares from time to time which programs run with those that are recorded
+//!   ([`Unseen::look`]). Such programs stay unnoticed if they ran for a shorter time than two of
+//!   these looks.
 
 use crate::Error;
 use crate::image::Image;
@@ -87,11 +88,11 @@ impl Unseen {
         }
         // A failed call returns at once.
         const KEPT: usize = 64;
-        let settled = self.executing.len().saturating_sub(KEPT);
-        self.settle(settled);
+        let known = self.executing.len().saturating_sub(KEPT);
+        self.conclude(known);
     }
 
-    fn settle(&mut self, count: usize) {
+    fn conclude(&mut self, count: usize) {
         for Executing { pid, path, reason } in self.executing.drain(..count) {
             let Some(reason) = reason else { continue };
             let known = self.reported.iter().any(|(other, program)| {
@@ -106,7 +107,7 @@ impl Unseen {
     /// The programs that ran without a recording, one line for each, and whether the process `root`
     /// is one of them.
     pub fn unrecorded(&mut self, root: u32) -> Vec<(bool, String)> {
-        self.settle(self.executing.len());
+        self.conclude(self.executing.len());
         let line = |((path, reason), pids): (&(PathBuf, String), &Vec<u32>)| {
             let times = match pids.len() {
                 1 => "once".to_owned(),

@@ -18,8 +18,9 @@ use std::time::Duration;
 /// The program's input, output and signals are unchanged. Messages of keel go to stderr. If the
 /// program is killed, the journal contains all operations up to that moment.
 ///
-/// A signal to keel goes to the program. A second one ends the recording, and the program continues.
-/// After the program's end, any signal ends the recording of the processes that it started.
+/// A signal to keel goes to the program. A second one ends the recording, and the program
+/// continues. After the program's end, any signal ends the recording of the processes that it
+/// started.
 ///
 /// The exit code is that of the program, or 128 + n if signal n ended it. It is 1 if the program
 /// succeeded but its journal is incomplete.
