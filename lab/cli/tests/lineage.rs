@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// Ends at once and leaves a daemon behind, which is idle for 0.3 s, allocates 77 bytes 200 times,
+/// Ends at once and leaves a daemon behind, which is idle for 2 s, allocates 77 bytes 200 times,
 /// and then is idle for as many seconds as the first argument says.
 const DAEMON: &str = r#"
 #include <stdio.h>
@@ -21,7 +21,7 @@ int main(int n, char** a) {
     if (n < 2 || fork()) _exit(0);
     setsid();
     if (fork()) _exit(0);
-    usleep(300000);
+    sleep(2);
     for (int i = 0; i < 200; i++) free(malloc(77));
     FILE* f = fopen("allocated", "w");
     if (f) fprintf(f, "%d", getpid()), fclose(f);
@@ -74,7 +74,7 @@ fn a_signal_ends_the_recording_of_a_daemon() {
     for signal in ["-INT", "-TERM", "-HUP", "-QUIT"] {
         let folder = tempfile::tempdir().unwrap();
         compile_text(DAEMON, &folder.path().join("daemon"), &[]);
-        let child =
+        let mut child =
             keel(folder.path(), &["record", "-f", "--", "./daemon", "600"]).spawn().unwrap();
         let began = Instant::now();
         let pid_file = folder.path().join("daemon.pid");
@@ -85,9 +85,11 @@ fn a_signal_ends_the_recording_of_a_daemon() {
         let pid = child.id().to_string();
         assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
         let began = Instant::now();
-        let output = child.wait_with_output().unwrap();
+        let status = child.wait().unwrap();
+        // The daemon keeps the pipe open.
         let daemon = std::fs::read_to_string(&pid_file).unwrap();
         assert!(Command::new("kill").args(["-KILL", &daemon]).status().unwrap().success());
+        let output = Output { status, ..child.wait_with_output().unwrap() };
         assert!(began.elapsed() < Duration::from_secs(60), "{signal}");
         assert_eq!(output.status.code(), Some(0), "{signal}: {}", words(&output));
         assert_eq!(counts(folder.path(), 77).last(), Some(&200), "{signal}: {}", words(&output));
