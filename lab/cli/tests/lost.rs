@@ -95,6 +95,8 @@ fn terminal() -> (OwnedFd, OwnedFd) {
         libc::openpty(&raw mut user, &raw mut programs, null, std::ptr::null(), std::ptr::null())
     };
     assert_eq!(opened, 0);
+    // SAFETY: a flag of a descriptor that we own. Programs must not inherit the user's side.
+    unsafe { libc::fcntl(user, libc::F_SETFD, libc::FD_CLOEXEC) };
     // SAFETY: openpty has just given us these descriptors.
     unsafe { (OwnedFd::from_raw_fd(user), OwnedFd::from_raw_fd(programs)) }
 }
