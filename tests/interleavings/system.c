@@ -116,6 +116,11 @@ uint64_t os_address_space_limit(void) {
     return UINT64_MAX;
 }
 
+void* os_symbol(const char* name) {
+    (void)name;
+    return NULL;
+}
+
 uint64_t os_random(void) {
     return 1 + (uint64_t)self;
 }
