@@ -17,7 +17,7 @@ program() { # its Vec is memory of Keel
 static ALLOCATOR: keel::Keel = keel::Keel;
 fn main() {
     let numbers: Vec<u64> = (0..1000).collect();
-    assert!(keel::usable_size(numbers.as_ptr()) >= 8000);
+    assert!(keel::contains(numbers.as_ptr()));
 }
 RUST
 }
