@@ -3,7 +3,7 @@
 # empty Debian 11, whose glibc is older than that of the build machine, and of this machine.
 source "$(dirname "$0")/steps.sh"
 archive=$out/keel-$VERSION-linux-$(uname -m).tar.xz
-name=$(basename "$archive" .tar.xz)
+unpacked=$(basename "$archive" .tar.xz)
 cd "$work" || exit 1
 
 small() { [ "$(stat -c %s "$archive")" -le 40000000 ]; }
@@ -15,11 +15,11 @@ same() { # packed once more
         "$root/packaging/tarball.sh" again && cmp "$archive" again/*.tar.xz
 }
 unpack_and_try() {
-    tar -xJf "$archive" && "$name/bin/keel" try --no-open -a keel,glibc -r 2 -o tried -- \
+    tar -xJf "$archive" && "$unpacked/bin/keel" try --no-open -a keel,glibc -r 2 -o tried -- \
         python3 script.py && test -s tried/report.html
 }
 moved() { # the folder may be moved and linked to
-    mv "$name" "moved here" && ln -s "$PWD/moved here/bin/keel" keel && ./keel allocators >list &&
+    mv "$unpacked" "moved here" && ln -s "$PWD/moved here/bin/keel" keel && ./keel allocators >list &&
         cat list && ! grep -v tcmalloc list | grep 'not available' &&
         ./keel record -o ls.journal.parquet -- ls / && ./keel info --verify ls.journal.parquet
 }
