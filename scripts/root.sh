@@ -40,7 +40,10 @@ make_root() { # make_root SUITE PACKAGE...
     flock 9 # several tests may need it at the same time
     if [ ! -e "$folder/etc/debian_version" ]; then
         address=$(mirror)
-        [ -n "$address" ] || { echo "root: apt of this machine has no mirror of Debian" >&2; exit 1; }
+        if [ -z "$address" ]; then
+            echo "root: apt of this machine has no mirror of Debian" >&2
+            exit 1
+        fi
         partial=$folder.partial
         rm -rf "$partial"
         packages=$(IFS=,; echo "${*:2}")

@@ -9,8 +9,9 @@
 //     faults     page faults without input or output
 //     rest_kib   what is resident after each REST_SECONDS, counted from the end of the work
 //
-// They hold live memory of a few KiB to 1 GiB, in one thread or in hundreds. No constant of the
-// allocator was chosen with them. All draw from one fixed random sequence.
+// They hold live memory of a few KiB to 1 GiB, in one thread or in hundreds. Their results
+// were seen while the policy for memory was made (docs/decisions/0012-warm-memory.md), so they are
+// no test of it with unseen programs. All draw from one fixed random sequence.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdatomic.h>

@@ -8,8 +8,8 @@ and on each library of --beside, interleaved in random order, one process per ru
 and the geometric means of their multiples of the best other maker's. Archives both with every run
 in bench/runs/<date>-<machine>/kinds.*, unless --no-archive.
 
-No constant of the allocator may be chosen by these programs: they show how it does with programs
-that it was not tuned with.
+The results of these programs were seen while the allocator's policy for memory was made
+(docs/decisions/0012-warm-memory.md): they do not show how it does with unseen programs.
 """
 
 import argparse

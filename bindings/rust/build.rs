@@ -66,9 +66,9 @@ fn of_repository(root: &Path, overrides: bool) -> Sources {
         }
         let folder = root.join(layer);
         println!("cargo::rerun-if-changed={}", folder.display());
-        let entries = folder.read_dir().unwrap_or_else(|error| {
-            fail(&format!("{}: {error}", folder.display()))
-        });
+        let entries = folder
+            .read_dir()
+            .unwrap_or_else(|error| fail(&format!("{}: {error}", folder.display())));
         let all = entries.flatten().map(|entry| entry.path());
         files.extend(all.filter(|file| file.extension().is_some_and(|end| end == "c")));
     }

@@ -1,4 +1,5 @@
-// For the linker only (cmake/old-glibc.cmake): the functions that glibc before 2.34 had in libpthread.
+// For the linker only (cmake/old-glibc.cmake): the functions that glibc before 2.34 had in
+// libpthread.
 #define FUNCTION(name)                                                                             \
     void name(void);                                                                               \
     void name(void) {}

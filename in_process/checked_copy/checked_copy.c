@@ -5,8 +5,8 @@
 //
 // A check reads Keel's data and the block's state. It takes no lock, writes nothing, and works
 // before the start of the allocator and in a signal handler. Not checked: what is behind the first
-// slice of a large block; and in the secure flavour the source of a short copy, where the check takes
-// longer than the copy.
+// slice of a large block; and in the secure flavour the source of a short copy, where the check
+// takes longer than the copy.
 #include "allocator/debug/debug.h"
 #include "allocator/page/large.h"
 #include "os/thread.h"

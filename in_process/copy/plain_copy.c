@@ -4,13 +4,17 @@
 // Up to 128 bytes: all of the source is read before the first write, from both ends, in pieces that
 // overlap. So these cases serve memmove, too. More bytes: 64 in one step. From REPEAT_MIN on, one
 // instruction of x86-64 that copies or fills is as fast as any loop.
-#include "base/attributes.h"
 #include <stddef.h>
 #include <stdint.h>
 
-KEEL_HIDDEN void* plain_memcpy(void* to, const void* from, size_t bytes);
-KEEL_HIDDEN void* plain_memmove(void* to, const void* from, size_t bytes);
-KEEL_HIDDEN void* plain_memset(void* to, int value, size_t bytes);
+// This folder is below base/, whose sources call these functions.
+#define HIDDEN __attribute__((visibility("hidden")))
+#define INLINE static inline __attribute__((always_inline, unused))
+#define IS_SHORT(bytes) __builtin_expect((bytes) <= 128, 1)
+
+HIDDEN void* plain_memcpy(void* to, const void* from, size_t bytes);
+HIDDEN void* plain_memmove(void* to, const void* from, size_t bytes);
+HIDDEN void* plain_memset(void* to, int value, size_t bytes);
 
 #define REPEAT_MIN 1024u
 
@@ -30,7 +34,7 @@ typedef uint16_t __attribute__((aligned(1), may_alias)) piece2;
         *(piece*)(to + bytes - sizeof(piece)) = last;                                              \
     } while (0)
 
-KEEL_INLINE void copy_to_16(char* to, const char* from, size_t bytes) {
+INLINE void copy_to_16(char* to, const char* from, size_t bytes) {
     if (bytes >= 8)
         COPY_ENDS(piece8);
     else if (bytes >= 4)
@@ -44,16 +48,16 @@ KEEL_INLINE void copy_to_16(char* to, const char* from, size_t bytes) {
 struct line {
     piece16 piece[4];
 };
-KEEL_INLINE struct line line_load(const char* from) {
+INLINE struct line line_load(const char* from) {
     const piece16* pieces = (const piece16*)from;
     return (struct line){{pieces[0], pieces[1], pieces[2], pieces[3]}};
 }
-KEEL_INLINE void line_store(char* to, struct line line) {
+INLINE void line_store(char* to, struct line line) {
     piece16* pieces = (piece16*)to;
     for (unsigned i = 0; i < 4; i++) pieces[i] = line.piece[i];
 }
 
-KEEL_INLINE void copy_to_128(char* to, const char* from, size_t bytes) {
+INLINE void copy_to_128(char* to, const char* from, size_t bytes) {
     if (bytes <= 16) {
         copy_to_16(to, from, bytes);
     } else if (bytes <= 32) {
@@ -88,7 +92,7 @@ static void copy_down(char* to, const char* from, size_t bytes) {
     line_store(to, first);
 }
 
-KEEL_NOINLINE static void copy_more(char* to, const char* from, size_t bytes) {
+static __attribute__((noinline)) void copy_more(char* to, const char* from, size_t bytes) {
 #if defined(__x86_64__)
     if (bytes >= REPEAT_MIN) {
         __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
@@ -99,7 +103,7 @@ KEEL_NOINLINE static void copy_more(char* to, const char* from, size_t bytes) {
 }
 
 void* plain_memcpy(void* to, const void* from, size_t bytes) {
-    if (KEEL_LIKELY(bytes <= 128))
+    if (IS_SHORT(bytes))
         copy_to_128(to, from, bytes);
     else
         copy_more(to, from, bytes);
@@ -108,7 +112,7 @@ void* plain_memcpy(void* to, const void* from, size_t bytes) {
 
 void* plain_memmove(void* to, const void* from, size_t bytes) {
     const size_t distance = (uintptr_t)to - (uintptr_t)from;
-    if (KEEL_LIKELY(bytes <= 128))
+    if (IS_SHORT(bytes))
         copy_to_128(to, from, bytes);
     else if (distance < bytes) // the source begins before the target
         copy_down(to, from, bytes);

@@ -145,8 +145,8 @@ static intptr_t discard(char* start, size_t bytes) {
     return os_call(SYS_madvise, start, bytes, MADV_DONTNEED);
 }
 
-// The system refuses if the program has locked a page of the range. If it has locked both ends, all of
-// it counts as locked. Else only some blocks are, and the other pages go back.
+// The system refuses if the program has locked a page of the range. If it has locked both ends, all
+// of it counts as locked. Else only some blocks are, and the other pages go back.
 bool os_discard(void* start, size_t bytes) {
     size_t unit = os_page_bytes();
     char* end = (char*)start + bytes;

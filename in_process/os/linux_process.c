@@ -4,7 +4,6 @@
 #include "os/process.h"
 #include "os/signals.h"
 #include "os/thread.h"
-#include <dlfcn.h>
 #include <errno.h>
 #include <linux/membarrier.h>
 #include <poll.h>
@@ -131,14 +130,6 @@ void os_write_error(const char* text, size_t length) {
     if (blocked && (pending & pipe_signal) == 0)
         (void)os_call(SYS_rt_sigtimedwait, &pipe_signal, NULL, &at_once, sizeof pipe_signal);
     if (blocked) os_signals_restore(before);
-}
-
-void* os_symbol(const char* name) {
-    return dlsym(RTLD_DEFAULT, name);
-}
-
-void* os_next_symbol(const char* name) {
-    return dlsym(RTLD_NEXT, name);
 }
 
 void os_abort(const char* text, size_t length) {

@@ -423,8 +423,8 @@ static const int32_t* pair_find(const struct table_header* header, uintptr_t add
     return first == 0 ? NULL : header->pairs[first - 1];
 }
 
-// Found at run time: C libraries before glibc 2.35 do not have it, and would refuse to load a library
-// that names it.
+// Found at run time: C libraries before glibc 2.35 do not have it, and would refuse to load a
+// library that names it.
 typedef int find_object(void* address, struct dl_find_object* found);
 static find_object* library_find;
 
@@ -454,7 +454,7 @@ struct unwind_rule unwind_rule_find(uintptr_t address) {
 }
 
 #if KEEL_DEBUG && defined(__GLIBC__) && defined(__PIC__)
-// --- For the unwinder of libgcc that the debug flavour contains -----------------------------------
+// --- For the unwinder of libgcc that the debug flavour contains ----------------------------------
 
 struct search {
     uintptr_t address;

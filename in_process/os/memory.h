@@ -87,9 +87,9 @@ void* os_remap_content(void* start, size_t bytes, void* place);
 // The address at which the system would map this many bytes now. Maps nothing. NULL: no room.
 void* os_find_place(size_t bytes);
 
-// Returns the memory of the pages at once; they read as zero afterwards. A few pages that the program
-// has locked keep their memory and are zeroed. False: the program has locked all of them, or the
-// system refuses; the content is unchanged, except that an end may be zero.
+// Returns the memory of the pages at once; they read as zero afterwards. A few pages that the
+// program has locked keep their memory and are zeroed. False: the program has locked all of them,
+// or the system refuses; the content is unchanged, except that an end may be zero.
 bool os_discard(void* start, size_t bytes);
 
 // Makes the range zero. Pages that have no memory get none.

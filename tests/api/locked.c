@@ -1,5 +1,5 @@
-// A program that locks its memory and uses it once takes no page fault afterwards in blocks that are
-// no mappings of their own (below 4 MiB): Keel discards none of it, whatever becomes free.
+// A program that locks its memory and uses it once takes no page fault afterwards in blocks that
+// are no mappings of their own (below 4 MiB): Keel discards none of it, whatever becomes free.
 #include "check.h"
 #include "memory.h"
 

@@ -28,7 +28,8 @@ TEST(blocks_up_to_a_gibibyte_are_usable_at_both_ends) {
     }
 }
 
-// As with the C library: the system refuses what it could never provide, unless it is told not to.
+// As with the C library: the system refuses what it could never provide, unless its setting is to
+// grant all.
 TEST(more_than_the_machine_could_hold_fails) {
     struct sysinfo info;
     char mode = '1';

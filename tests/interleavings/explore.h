@@ -81,8 +81,8 @@ void explore_local(void* variable, size_t bytes);
 void explore_refuse_memory(void);
 
 // A thread of the scenario may call os_call with SYS_futex and FUTEX_WAIT_PRIVATE or
-// FUTEX_WAKE_PRIVATE. Sleeps have no timeout here: a thread that only a timeout would wake counts as
-// asleep for ever.
+// FUTEX_WAKE_PRIVATE. Sleeps have no timeout here: a thread that only a timeout would wake counts
+// as asleep for ever.
 
 // Ends the calling thread of the scenario.
 __attribute__((noreturn)) void explore_end_thread(void);

@@ -10,8 +10,8 @@ one with KEEL_ZERO_ON_FREE=1). A line of cases.txt is
 
 The verdict is the first line that Keel must print on stderr before it aborts the program, with
 {address}, {bytes} and so on for what the program has printed; or `SIGSEGV`: the access ends the
-program; or `not caught`: Keel prints nothing, whatever else happens. With --document, the table in that file must be the one that
-follows from cases.txt.
+program; or `not caught`: Keel prints nothing, whatever else happens. With --document, the table in
+that file must be the one that follows from cases.txt.
 """
 import os
 import re

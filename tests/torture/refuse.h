@@ -13,7 +13,7 @@
 enum system_age {
     SYSTEM_NEW,
     SYSTEM_BEFORE_6_17, // does not move several mappings at once
-    SYSTEM_BEFORE_5_14, // nor populates (5.14), nor discards locked memory (5.18), nor guards (6.13)
+    SYSTEM_BEFORE_5_14, // nor populates (5.14), discards locked memory (5.18) or guards (6.13)
     SYSTEM_BEFORE_5_7,  // nor leaves the old range when it moves
 };
 

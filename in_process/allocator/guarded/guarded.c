@@ -274,8 +274,8 @@ static struct guarded* slot_around(const char* address) {
     return nearer(index > 0 ? block_at(index - 1) : NULL, slot, address);
 }
 
-// The entry may get another mapping between the two reads. Then `begin`, which is written before and
-// after `end`, differs afterwards.
+// The entry may get another mapping between the two reads. Then `begin`, which is written before
+// and after `end`, differs afterwards.
 static bool mapping_contains(const struct guarded* block, uintptr_t address) {
     uintptr_t begin = atomic_get_acquire(&block->begin);
     uintptr_t end = atomic_get_acquire(&block->end);

@@ -258,9 +258,9 @@ bool heap_fill_spare(struct heap* heap);
 // Puts the first blocks of the bin, at most `limit`, back into its page. Returns their number.
 unsigned heap_flush_bin(struct heap* heap, unsigned size_class, unsigned limit);
 
-// Keeps free slices for the next page or large block of this heap with as many, if the policy admits
-// it, in the place of those that were kept first. slices <= HEAP_KEPT_SLICES. True: slices were
-// released, these or others.
+// Keeps free slices for the next page or large block of this heap with as many, if the policy
+// admits it, in the place of those that were kept first. slices <= HEAP_KEPT_SLICES. True: slices
+// were released, these or others.
 bool heap_keep_run(struct heap* heap, char* start, unsigned slices);
 
 // Takes such slices. NULL: none with this number.

@@ -58,7 +58,8 @@ KEEL_INLINE bool heap_can_be_reclaimed(const struct heap* heap) {
 // Returns the first of all heaps ever made. next_all links them.
 struct heap* heap_first(void);
 
-// Verifies the parked heaps, all heaps of threads, and the list of those to look at; only when no other thread is active.
+// Verifies the parked heaps, all heaps of threads, and the list of those to look at; only when no
+// other thread is active.
 bool heap_pool_check(void);
 
 // The pool's lock is held during a fork, so that the child finds the pool consistent. The child

@@ -35,8 +35,8 @@
 #define TICK_MAX_US 1000000u
 #define DEMAND_PERIOD_US 1000u // demand is measured over at least this time
 #define REFILLS_BEFORE_START 32u
-// Slices that a process has live before it gets a keeper, 2 MiB: a smaller one gains little. (Programs
-// that soon change their own privileges hold 1.1 to 1.8 MiB by then.)
+// Slices that a process has live before it gets a keeper, 2 MiB: a smaller one gains little.
+// (Programs that soon change their own privileges hold 1.1 to 1.8 MiB by then.)
 #define GROWTH_BEFORE_START 32u
 #define HEAPS_PERIOD_US 4000u   // minimum time between two looks at the heaps
 #define IDLE_MS 128u            // a heap whose thread was not active for this time is idle

@@ -17,8 +17,8 @@
 //
 //   OFF --2 MiB live and a second heap, or keeper_start--> RUNNING --fork's child--> OFF
 //
-// With KEEL_KEEPER=on 2 MiB are enough. Otherwise a process of one thread has no keeper: some of what
-// such a process does, the system and the C library allow to a process of one thread only.
+// With KEEL_KEEPER=on 2 MiB are enough. Otherwise a process of one thread has no keeper: some of
+// what such a process does, the system and the C library allow to a process of one thread only.
 #ifndef KEEL_ALLOCATOR_KEEPER_KEEPER_H
 #define KEEL_ALLOCATOR_KEEPER_KEEPER_H
 

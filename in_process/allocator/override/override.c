@@ -1,5 +1,6 @@
 // The malloc family under its own names. Where the standards leave a choice, the functions behave
-// like those of the GNU C library. Functions that other definitions of malloc may lack ask winner.h.
+// like those of the GNU C library. Functions that other definitions of malloc may lack ask
+// winner.h.
 #include "allocator/api/entry.h"
 #include "allocator/override/winner.h"
 #include "keel/keel.h"

@@ -11,7 +11,8 @@ static struct winner winner;
 // True while the thread tries the functions, some of which may be Keel's: these do not ask then.
 static KEEL_TLS bool tries;
 
-// A library may wrap malloc and pass the calls on to Keel's. So the blocks decide, not the function.
+// A library may wrap malloc and pass the calls on to Keel's. So the blocks decide, not the
+// function.
 static bool is_keel(void) {
     *(void**)&winner.malloc = os_symbol("malloc");
     *(void**)&winner.realloc = os_symbol("realloc");

@@ -1,6 +1,6 @@
-// Whose malloc the program has. The program itself, or a library that was preloaded before Keel, may
-// define malloc and free, but not the rest of the family. Then Keel's functions of the rest must use
-// that malloc: the program passes their blocks to its own free.
+// Whose malloc the program has. The program itself, or a library that was preloaded before Keel,
+// may define malloc and free, but not the rest of the family. Then Keel's functions of the rest
+// must use that malloc: the program passes their blocks to its own free.
 #ifndef KEEL_ALLOCATOR_OVERRIDE_WINNER_H
 #define KEEL_ALLOCATOR_OVERRIDE_WINNER_H
 

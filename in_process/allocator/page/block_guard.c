@@ -10,9 +10,9 @@
 struct block_guard block_guard = {.no_block = {KEEL_SECURE}};
 
 // One byte behind a block is often overwritten with 0 (a string that is one byte too long), 1, 0xff
-// or 'a'. The lowest 3 bits of these are 0, 1 or 7, so those of the first and of the highest byte of
-// a state word never are. Blocks and their sizes are multiples of 8, and have fewer than 56 bits: so
-// these bits are those of the key.
+// or 'a'. The lowest 3 bits of these are 0, 1 or 7, so those of the first and of the highest byte
+// of a state word never are. Blocks and their sizes are multiples of 8, and have fewer than 56
+// bits: so these bits are those of the key.
 static uintptr_t key_of(uint64_t random) {
     const uint64_t chosen = UINT64_C(7) << 56 | 7;
     uint64_t bits = (2 + (random & 3)) | (2 + (random >> 3 & 3)) << 56;

@@ -26,9 +26,9 @@
 // the block; one to its first word or its state at the latest when its page ends. An attacker who
 // has not read a state or a link guesses a state with a probability of 2^-41.
 //
-// A block of more than SMALL_BYTES_MAX has exactly the bytes that were requested. Those behind them,
-// up to the state, are its tail: they have one value, which free verifies. (A smaller block has up to
-// 15 bytes more, or an eighth, and no tail.)
+// A block of more than SMALL_BYTES_MAX has exactly the bytes that were requested. Those behind
+// them, up to the state, are its tail: they have one value, which free verifies. (A smaller block
+// has up to 15 bytes more, or an eighth, and no tail.)
 //
 // The key can be computed from a state or a link and its address. Therefore no block that malloc
 // returns contains such a word: malloc removes the link, and when a page ends, the words of all its
@@ -177,8 +177,8 @@ KEEL_INLINE void block_carve(struct block* block, uint32_t block_bytes, uintptr_
     *block_state(block, block_bytes) = ~mask;
 }
 
-// The number of the block at an offset in the page, by a product: exact, since the blocks have up to
-// 2^12 times 16 bytes, and the pages 2^18 times (SUPERBLOCK_SLICES).
+// The number of the block at an offset in the page, by a product: exact, since the blocks have up
+// to 2^12 times 16 bytes, and the pages 2^18 times (SUPERBLOCK_SLICES).
 #define RECIPROCAL_ONE (UINT64_C(1) << 31)
 _Static_assert((CLASS_BYTES_MAX / 16) * (SUPERBLOCK_BYTES / 16) < RECIPROCAL_ONE, "exact");
 KEEL_INLINE size_t block_index(const struct page* page, size_t offset) {

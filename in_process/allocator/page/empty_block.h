@@ -20,7 +20,8 @@
 // steps; the first call maps the region.
 void* empty_block_allocate(void);
 
-// False: the address is not in the region. Else frees the block; ends the process if it is not live.
+// False: the address is not in the region. Else frees the block; ends the process if it is not
+// live.
 bool empty_block_free(const void* address);
 
 bool empty_block_is_live(const void* address);

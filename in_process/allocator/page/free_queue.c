@@ -71,8 +71,8 @@ static uint16_t* push_entry(const struct page* page, struct page_use* use, uint1
     return use->queue_end++;
 }
 
-// `link`: that of the block, unless the program has written to it. The exclusive or replaces it, and
-// keeps what the program may have changed.
+// `link`: that of the block, unless the program has written to it. The exclusive or replaces it,
+// and keeps what the program may have changed.
 static void link_after(struct block* tail, uintptr_t link, const struct block* head) {
     link ^= link_order((uintptr_t)head) ^ block_mask(tail);
     tail->next = (struct block*)((uintptr_t)tail->next ^ link);

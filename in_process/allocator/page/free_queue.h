@@ -2,7 +2,8 @@
 //
 // The queue is in the metadata (slices/queue_rows.h). So a refill reads the order of the blocks
 // without a wait for the blocks themselves, and prefetches all that it takes. A program cannot
-// overwrite the order. A block in the queue has no link (page/block_guard.h), and malloc verifies it.
+// overwrite the order. A block in the queue has no link (page/block_guard.h), and malloc verifies
+// it.
 //
 //   row 7   | 70 | -  | .. | b7 | b2 | b9 + CHAIN |    place 0: the number of the next row
 //                            ^ first

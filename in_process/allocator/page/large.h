@@ -37,9 +37,9 @@ struct large large_allocate_in(struct arena* arena, size_t bytes, size_t alignme
 #define LARGE_MOVABLE_BYTES ((size_t)4 << 20)
 struct large large_allocate_movable(size_t bytes);
 
-// The secure flavour has state words behind the last usable byte of a large block, all the same: the
-// key ^ the block's address ^ the usable size. It asks for LARGE_STATE_BYTES more, for them and for
-// the rounding of the usable size.
+// The secure flavour has state words behind the last usable byte of a large block, all the same:
+// the key ^ the block's address ^ the usable size. It asks for LARGE_STATE_BYTES more, for them and
+// for the rounding of the usable size.
 #define LARGE_STATE_WORDS 8u // so that a write a little further behind is found, too
 #define LARGE_STATE_BYTES (KEEL_SECURE ? LARGE_STATE_WORDS * sizeof(uint64_t) + 16 : 0)
 

@@ -6,9 +6,9 @@
 //
 // In the first stage the block is closed: each access ends the program (SIGSEGV). This takes two
 // system calls, one when it enters and one when it leaves, so it is done for CLOSINGS blocks and
-// after that for one in CLOSING_CYCLES. In the others a write to the first or the last word is found
-// when the block leaves. In the second stage the block has guards and no memory. A thread of the
-// program never puts a block into the second stage or takes one out.
+// after that for one in CLOSING_CYCLES. In the others a write to the first or the last word is
+// found when the block leaves. In the second stage the block has guards and no memory. A thread of
+// the program never puts a block into the second stage or takes one out.
 #include "allocator/page/large.h"
 #include "allocator/slices/quarantine.h"
 #include "allocator/slices/reserve.h"

@@ -17,8 +17,8 @@
 #include "allocator/slices/policy.h"
 #include <stdbool.h>
 
-// The smallest size of a system page. Where system pages are larger, carving only takes smaller steps
-// than necessary.
+// The smallest size of a system page. Where system pages are larger, carving only takes smaller
+// steps than necessary.
 #define SYSTEM_PAGE ((uintptr_t)4096)
 #define CARVE_LINKS_MAX 16u
 #define CARVE_WARM_MIN 4u // large blocks would otherwise need a refill each

@@ -42,15 +42,15 @@ bool fill_is_expected(size_t bytes);
 // True: this block, which is expected to be filled, should get cold memory as a probe.
 bool fill_is_probe(size_t bytes);
 
-// A block of `bytes` has begun on cold memory of `span` bytes, or all blocks of a page there have been
-// given out. Watches it, if there is a place.
+// A block of `bytes` has begun on cold memory of `span` bytes, or all blocks of a page there have
+// been given out. Watches it, if there is a place.
 void fill_watch(char* start, size_t span, size_t bytes);
 
 // It is about to end, to move, or to change its size. O(1) unless it is watched.
 void fill_end(const char* start, size_t bytes);
 
-// A block that is about to grow. True: it is filled, as far as random places show, and grows by half
-// its size or more. Then what it gets is likely to be filled, too. FILL_SAMPLES calls at most.
+// A block that is about to grow. True: it is filled, as far as random places show, and grows by
+// half its size or more. Then what it gets is likely to be filled, too. FILL_SAMPLES calls at most.
 bool fill_doubles(const char* start, size_t bytes, size_t bytes_after);
 
 // Forgets all. For tests.

@@ -32,8 +32,8 @@ static void jumbo_leave(struct page* page) {
     atomic_set_release(&page->owner, 0);
 }
 
-// A mapping of at least `bytes` in a window that is described, of whole huge pages if `filled`; what
-// is too much goes to the cache. Start NULL: no memory.
+// A mapping of at least `bytes` in a window that is described, of whole huge pages if `filled`;
+// what is too much goes to the cache. Start NULL: no memory.
 static struct mapping map_described(size_t bytes, size_t alignment, bool filled) {
     struct mapping mapping = {NULL, bytes};
     // The system aligns a mapping of whole huge pages to them by itself.

@@ -22,8 +22,9 @@
 // 3. What was used within the last period may come back: memory that the program frees stays
 //    until a whole period (half of KEEL_PURGE_DELAY_MS) has passed in which it was not needed. So
 //    used and idle together are at most the highest use of this and the last period (below 16 MiB
-//    half of it, or what is used), and the budget (policy_is_above). Afterwards idle memory goes back down to half the budget. The keeper
-//    returns it, or without one the slow paths, a quantum each.
+//    half of it, or what is used), and the budget (policy_is_above). Afterwards idle memory goes
+//    back down to half the budget. The keeper returns it, or without one the slow paths, a quantum
+//    each.
 // 4. Memory that is resident at once is for what will be filled. A page of small blocks gets it
 //    when the thread has filled FILLED_ENOUGH pages of the class. Before that a thread gets one on
 //    *trust* for each page that it has filled, the whole process for half of what is used. Others
@@ -35,10 +36,10 @@
 // Where time and memory exclude each other: below 16 MiB memory wins. A process of 2 MiB holds at
 // most 4; its first pages are cold, which costs a page fault for each 4 KiB. Above, the tail wins.
 // The first large blocks of a program are cold, also one of 200 MiB: nobody has seen yet that the
-// program fills such blocks. Idle memory is measured against the highest use of the last two periods and
-// not against the use of the moment: else a program that frees and allocates the same 40 MiB in
-// turn would take all of its page faults again each time. A program of one thread that frees its
-// memory and then only sleeps, or calls only fast paths, keeps what it freed.
+// program fills such blocks. Idle memory is measured against the highest use of the last two
+// periods and not against the use of the moment: else a program that frees and allocates the same
+// 40 MiB in turn would take all of its page faults again each time. A program of one thread that
+// frees its memory and then only sleeps, or calls only fast paths, keeps what it freed.
 //
 // What defeats it: threads that use memory one after the other, each on pages of its own, because
 // free blocks of a page stay in its thread's heap. Programs that fill their blocks but for a few

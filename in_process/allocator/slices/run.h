@@ -30,8 +30,8 @@ struct run {
 };
 
 // The slices to prefer. Warm ones cost neither a page fault nor further memory: right for memory
-// that is used soon and wholly. Memory that may never be filled is better on small pages, outside of
-// the huge zone: there only what is touched of it becomes resident.
+// that is used soon and wholly. Memory that may never be filled is better on small pages, outside
+// of the huge zone: there only what is touched of it becomes resident.
 enum run_preference { RUN_WARM, RUN_SMALL, RUN_ANY };
 
 // As run_allocate, with a preference; slices <= RUN_NARROW.

@@ -9,8 +9,8 @@ fn keel(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What bash offers after these words. It calls the function with the command, the last word and the
-/// one before it.
+/// What bash offers after these words. It calls the function with the command, the last word and
+/// the one before it.
 fn offered(words: &[&str]) -> Vec<String> {
     let script = keel(&["completions", "bash"]);
     let (last, index) = (words.last().unwrap(), words.len());

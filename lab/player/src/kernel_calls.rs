@@ -71,8 +71,8 @@ pub fn install() -> bool {
     patch::install()
 }
 
-/// Records the system calls of Keel, too: `function` is the one in which it makes all of them. To be
-/// called before a thread uses Keel. Has no effect before [`install`]. Returns whether they are
+/// Records the system calls of Keel, too: `function` is the one in which it makes all of them. To
+/// be called before a thread uses Keel. Has no effect before [`install`]. Returns whether they are
 /// recorded from now on.
 pub fn watch_keel(function: *mut c_void) -> bool {
     patch::watch_keel(function)

@@ -77,8 +77,8 @@ pub struct Options {
     pub throughput: bool,
     /// After all rounds, a run of each allocator that sums up the usable sizes of its blocks.
     pub usable_sizes: bool,
-    /// Further rounds end when the rounds agree which allocators are slower, even if the figures are
-    /// not precise yet.
+    /// Further rounds end when the rounds agree which allocators are slower, even if the figures
+    /// are not precise yet.
     pub decide: bool,
     /// A player that completes no operation for this long, in addition to the pauses of the pace,
     /// is stopped.

@@ -1,6 +1,6 @@
 // The contents list, which stays in sight; sections that fold; and links to every section, call,
-// frame and call site: `#percentiles-section`, `#call-keel-17`, `#frame-120`, `#site-3`. If the page
-// has several comparisons, the number of the comparison may be in front: `#2/frame-120`.
+// frame and call site: `#percentiles-section`, `#call-keel-17`, `#frame-120`, `#site-3`. If the
+// page has several comparisons, the number of the comparison may be in front: `#2/frame-120`.
 
 const sections = () =>
   [...document.querySelectorAll("main > section")].filter((section) => !section.hidden);

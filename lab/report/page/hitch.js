@@ -71,7 +71,8 @@ const drawWorstFrame = async () => {
   const { index, frame, inside } = found;
   const [outliers] = await Promise.all([loadOutliers(index), loadStacks()]);
   const calls = outliers ? callsOfFrame(outliers, frame) : [];
-  const button = (text, onclick) => make("button", { type: "button", class: "link", text, onclick });
+  const button = (text, onclick) =>
+    make("button", { type: "button", class: "link", text, onclick });
   const share = percent(inside / (1e9 / 60));
   const worst = calls[0];
   const site = worst === undefined ? "" : siteText(outliers, worst);
@@ -85,8 +86,8 @@ const drawWorstFrame = async () => {
       "p",
       {},
       make("b", { text: `Worst frame with ${facts.allocators[index].name}:` }),
-      ` frame ${frame.toLocaleString("en-US")}, ${duration(inside)} in calls (${share} of a frame ` +
-        `at 60 Hz). ${slowest}`,
+      ` frame ${frame.toLocaleString("en-US")}, ${duration(inside)} in calls (${share} of a ` +
+        `frame at 60 Hz). ${slowest}`,
     ),
     make(
       "p",

@@ -1,4 +1,5 @@
-//! The page as a reader sees it first: short, with a contents list, and with links to what it shows.
+//! The page as a reader sees it first: short, with a contents list, and with links to what it
+//! shows.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,

@@ -62,8 +62,8 @@ pub struct Arguments {
     /// End the recording after this many seconds. The program continues
     #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
     length: Option<Duration>,
-    /// Record the objects of a Python program, too. Python then uses malloc instead of its own pools
-    /// (PYTHONMALLOC=malloc), and is slower
+    /// Record the objects of a Python program, too. Python then uses malloc instead of its own
+    /// pools (PYTHONMALLOC=malloc), and is slower
     #[arg(long)]
     python_objects: bool,
     /// End the recording when a journal has this many operations

@@ -3,12 +3,12 @@
 //!
 //! Every allocator is compared with the one that the program used, by its journal. If the journal
 //! does not say, or that one was not measured, it is the C library's malloc, which a program gets
-//! without a choice (or the first allocator, if the C library's was not measured). A difference counts if it is
-//! significant and if it matters: see [`Matters`]. An allocator whose runs vary so much that it
-//! might be better by that much makes the advice "the runs vary too much". Calls that were only
-//! preempted are left out: their length shows how busy the machine was. A call that was preempted
-//! while the kernel worked for it, for example at a page fault, counts: that work is part of the
-//! allocator's price, and a long fault is seldom not preempted on a busy machine.
+//! without a choice (or the first allocator, if the C library's was not measured). A difference
+//! counts if it is significant and if it matters: see [`Matters`]. An allocator whose runs vary so
+//! much that it might be better by that much makes the advice "the runs vary too much". Calls that
+//! were only preempted are left out: their length shows how busy the machine was. A call that was
+//! preempted while the kernel worked for it, for example at a page fault, counts: that work is part
+//! of the allocator's price, and a long fault is seldom not preempted on a busy machine.
 
 use super::cautions::remedy;
 use super::criteria::{Criterion, FEW_RUNS, Figure};

@@ -21,8 +21,8 @@ pub struct Verdict {
     pub headline: String,
     /// The line of the program whose calls take longest, a sentence; empty without call stacks.
     pub code: String,
-    /// Index of the allocator that the others are compared with: the one that the program used, if it
-    /// is known. None if there is nothing to compare.
+    /// Index of the allocator that the others are compared with: the one that the program used, if
+    /// it is known. None if there is nothing to compare.
     pub base: Option<usize>,
     /// What the recording and the replay cannot show, one sentence each.
     pub unseen: Vec<String>,

@@ -52,7 +52,7 @@ const OWN: [Own; 10] = [
     },
     Own {
         files: &["beam.smp"],
-        text: "Erlang allocates from carriers of its own; the recording contains the carriers only.",
+        text: "Erlang allocates from carriers of its own; the recording contains only these.",
     },
     Own {
         files: &["libgo.so"],
@@ -116,7 +116,8 @@ fn replayed_memory(
     }
     Some(format!(
         "Memory: with {}, the replay's peak resident memory is {}, but the program's blocks had at \
-         most {}: {}. The program itself needs memory for code and stacks, too, which no replay has.",
+         most {}: {}. The program itself also needs memory for code and stacks, which no replay \
+         has.",
         allocators[base].name,
         bytes(resident),
         bytes(live),

@@ -119,8 +119,8 @@ impl Window {
         self.show_at(page, "")
     }
 
-    /// Opens a page with a suffix to its address, such as `?webgl` or `#2`, waits until it is drawn,
-    /// and unfolds its sections.
+    /// Opens a page with a suffix to its address, such as `?webgl` or `#2`, waits until it is
+    /// drawn, and unfolds its sections.
     pub fn show_at(&self, page: &Path, suffix: &str) -> Duration {
         let taken = self.show_folded(page, suffix);
         self.eval(
