@@ -19,8 +19,8 @@ unpack_and_try() {
         python3 script.py && test -s tried/report.html
 }
 moved() { # the folder may be moved and linked to
-    mv "$unpacked" "moved here" && ln -s "$PWD/moved here/bin/keel" keel && ./keel allocators >list &&
-        cat list && ! grep -v tcmalloc list | grep 'not available' &&
+    mv "$unpacked" "moved here" && ln -s "$PWD/moved here/bin/keel" keel &&
+        ./keel allocators >list && cat list && ! grep -v tcmalloc list | grep 'not available' &&
         ./keel record -o ls.journal.parquet -- ls / && ./keel info --verify ls.journal.parquet
 }
 links() {
