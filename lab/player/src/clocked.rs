@@ -89,8 +89,7 @@ unsafe fn perform_as<C: Clock, const TOUCH: u8, const INSIDE: bool>(part: Part<'
         // A thread that is ahead of the others, or needs a block of another thread, has nothing to
         // do before its next call is due: one long sleep instead of many short ones.
         if (step.row >= limit || step.kind() == Kind::Await)
-            && let Some(due) = part.schedule.and_then(|schedule| schedule.get(record))
-            && wait_until_due::<C>(&part, &mut evictor, *due)
+            && wait_for_schedule::<C>(&part, &mut evictor, record)
         {
             timing.detector.refresh();
         }
@@ -100,9 +99,7 @@ unsafe fn perform_as<C: Clock, const TOUCH: u8, const INSIDE: bool>(part: Part<'
         let slot = &part.slots[step.slot as usize];
         match step.kind() {
             Kind::Await => {
-                if slot.tag.load(Acquire) != step.argument
-                    && wait_for_object::<C>(&part, slot, step.argument)
-                {
+                if wait_for_object::<C>(&part, slot, step.argument) {
                     timing.detector.refresh();
                 }
                 continue;
@@ -113,13 +110,10 @@ unsafe fn perform_as<C: Clock, const TOUCH: u8, const INSIDE: bool>(part: Part<'
             }
             _ => {}
         }
-        if let Some(schedule) = part.schedule
-            && wait_until_due::<C>(&part, &mut evictor, schedule[record])
-        {
+        if wait_for_schedule::<C>(&part, &mut evictor, record) {
             timing.detector.refresh();
         }
-        let size = high | step.argument as usize;
-        high = 0;
+        let size = std::mem::take(&mut high) | step.argument as usize;
         // SAFETY: the caller guarantees the plan.
         let call = unsafe {
             step_call::<_, TOUCH, INSIDE>(&part, *step, slot, size, &mut timing, &errors)
@@ -137,10 +131,8 @@ unsafe fn perform_as<C: Clock, const TOUCH: u8, const INSIDE: bool>(part: Part<'
             measure_speed::<C>(state, &mut timing.detector);
         }
         if TOUCH != touch::NONE && !INSIDE && step.kind().class() != Kind::Free {
-            let from = C::now();
             // SAFETY: the block is live and of this size.
-            unsafe { touch_outside::<TOUCH>(slot, size) };
-            if C::now().wrapping_sub(from) >= slow_ticks {
+            if unsafe { touch_outside::<C, TOUCH>(slot, size) } >= slow_ticks {
                 timing.detector.refresh();
             }
         }
@@ -153,8 +145,20 @@ unsafe fn perform_as<C: Clock, const TOUCH: u8, const INSIDE: bool>(part: Part<'
     at_start.report(state);
 }
 
+/// Waits until the call of this number is due, if the run has a schedule; reports whether this
+/// thread slept.
+#[inline(always)]
+fn wait_for_schedule<C: Clock>(part: &Part<'_>, evictor: &mut Evictor<'_>, record: usize) -> bool {
+    let due = part.schedule.and_then(|schedule| schedule.get(record));
+    due.is_some_and(|due| wait_until_due::<C>(part, evictor, *due))
+}
+
 /// Waits until another thread has allocated the object; reports whether this thread slept.
+#[inline]
 fn wait_for_object<C: Clock>(part: &Part<'_>, slot: &Slot, tag: u32) -> bool {
+    if slot.tag.load(Acquire) == tag {
+        return false;
+    }
     let state = &part.states[part.index];
     let from = C::now();
     let slept = part.waiter.object(slot, tag);
@@ -174,14 +178,16 @@ fn wait_until_due<C: Clock>(part: &Part<'_>, evictor: &mut Evictor<'_>, due_ns: 
 }
 
 /// Touches a block after the clock has stopped. The old size of a realloc is not known here, so all
-/// of the block is touched.
+/// of the block is touched. Returns the ticks that it took.
 #[inline(always)]
-unsafe fn touch_outside<const TOUCH: u8>(slot: &Slot, size: usize) {
+unsafe fn touch_outside<C: Clock, const TOUCH: u8>(slot: &Slot, size: usize) -> u64 {
+    let from = C::now();
     let block = slot.block.load(Relaxed);
     if !block.is_null() {
         // SAFETY: a live block of this size.
         unsafe { touch::touch::<TOUCH>(block, 0, size) }
     }
+    C::now().wrapping_sub(from)
 }
 
 /// Measures the present duration of an empty pair, and of a loop (speed.rs). The processor of a
