@@ -265,12 +265,22 @@ static unsigned cold_flags(struct heap* heap) {
     return PAGE_COLD | (ahead ? PAGE_AHEAD : 0u);
 }
 
-// True: a page of this class will be filled, as far as is known, so it should be resident.
+// True: a page of this class will be filled, as far as is known, so it should be resident. The
+// estimate of wide pages is one for all of their classes, so one filled page of the class suffices.
 static bool is_worth_warm(struct heap* heap, unsigned size_class) {
     if (heap_is_realtime(heap) || policy_is_preferred()) return true;
-    bool expected = !is_wide(size_class) || fill_expects(SLICE_BYTES);
-    if (heap->filled[size_class] < FILLED_ENOUGH || !expected) return false;
-    return !is_wide(size_class) || !fill_is_probe(SLICE_BYTES);
+    if (!is_wide(size_class)) return heap->filled[size_class] >= FILLED_ENOUGH;
+    return heap->filled[size_class] > 0 && fill_expects(SLICE_BYTES) && !fill_is_probe(SLICE_BYTES);
+}
+
+// A page that will be filled, but whose slices are not resident, gets its next 64 KiB by one call
+// instead of a page fault for each 4 KiB. Returns the number of resident system pages.
+static unsigned provide_quantum(char* start, unsigned slices, unsigned resident) {
+    size_t from = resident * SYSTEM_PAGE;
+    size_t end = from + SLICE_BYTES;
+    if (end > slices * SLICE_BYTES) end = slices * SLICE_BYTES;
+    os_provide(start + from, end - from);
+    return (unsigned)(end / SYSTEM_PAGE);
 }
 
 struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_slices) {
@@ -283,7 +293,7 @@ struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_
     bool shared = class_partition(size_class) == 0; // kept slices are of partition 0
     char* start = slices == 1 && shared ? own_slice_take(heap) : NULL;
     unsigned fresh = 0;
-    bool cold = false;
+    bool cold = false; // no system page is known to be resident
     *from_slices = start == NULL;
     if (start == NULL) {
         struct run run = run_for_page(heap, size_class, &slices, worth_warm || trusts);
@@ -299,8 +309,10 @@ struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_
         start = run.start;
     }
     unsigned resident = cold ? 0 : page_resident(start, slices);
-    cold |= resident < slices * SLICE_BYTES / SYSTEM_PAGE;
-    fresh |= cold ? cold_flags(heap) : PAGE_WARM;
+    unsigned all = slices * (unsigned)(SLICE_BYTES / SYSTEM_PAGE);
+    if (worth_warm && resident < all && (cold_flags(heap) & PAGE_AHEAD) != 0)
+        resident = provide_quantum(start, slices, resident);
+    fresh |= resident < all ? cold_flags(heap) : PAGE_WARM;
     struct page* page =
         page_begin_fitted(start, slices, size_class, (uintptr_t)heap, fresh, resident, block_bytes);
     if (may_fit(heap, size_class)) *wanted_of(heap, size_class) = 0;

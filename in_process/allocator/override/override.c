@@ -13,6 +13,8 @@ void cfree(void* block);
 KEEL_EXPORT void* malloc(size_t size) {
     return entry_allocate(size);
 }
+extern __typeof__(malloc) override_malloc // winner.h
+    __attribute__((alias("malloc"), visibility("hidden"), leaf, malloc, nothrow));
 KEEL_EXPORT void free(void* block) {
     entry_free_kind(block, BLOCK_MALLOC);
 }

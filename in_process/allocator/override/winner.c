@@ -15,6 +15,7 @@ static KEEL_TLS bool tries;
 // function.
 static bool is_keel(void) {
     *(void**)&winner.malloc = os_symbol("malloc");
+    if (winner.malloc == override_malloc) return true;
     *(void**)&winner.realloc = os_symbol("realloc");
     *(void**)&winner.free = os_symbol("free");
     if (winner.malloc == NULL || winner.realloc == NULL || winner.free == NULL) return true;
