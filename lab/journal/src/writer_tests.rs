@@ -48,7 +48,8 @@ fn write_into(capacity: usize) -> (Result<Written>, Vec<u8>) {
     let bytes = Arc::new(Mutex::new(Vec::new()));
     let store = Box::new(FullDisk { bytes: Arc::clone(&bytes), capacity });
     let options = Options { rows_per_group: 100, ..Options::default() };
-    let mut writer = Writer::start("full".into(), "full.partial".into(), store, options).unwrap();
+    let mut writer =
+        Writer::start("full".into(), Place::new("full".as_ref()), store, options).unwrap();
     writer.open = false;
     let pushed = writer.push_batch(&events(1000));
     assert!(matches!(pushed, Ok(()) | Err(Error::Write { .. })), "{pushed:?}");

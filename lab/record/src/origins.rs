@@ -328,6 +328,27 @@ nonsense
     }
 
     #[test]
+    fn calls_before_an_unloading_are_those_of_the_code_that_was_unloaded() {
+        let mut origins = Origins::new(&[]);
+        let at =
+            |path: &str| Mapping { start: 0x1000, end: 0x9000, offset: 0, path: path.to_owned() };
+        // Two libraries at one place are known only by their unloading, a third one is mapped.
+        origins.announce_unloading(20, at("/no/two.so"));
+        origins.announce_unloading(10, at("/no/one.so"));
+        origins.map(&[at("/no/three.so")]);
+        let found = |origins: &mut Origins| origins.resolve(0, 0x5000).module as usize;
+        let mut order = vec![found(&mut origins)];
+        for _ in 0..2 {
+            origins.unloaded(0x1000, 0x9000);
+            order.push(found(&mut origins));
+        }
+        let paths: Vec<&str> =
+            order.iter().map(|index| origins.modules()[*index].path.as_str()).collect();
+        assert_eq!(paths, ["/no/one.so", "/no/two.so", "/no/three.so"]);
+        assert_eq!((origins.resolve(0, 0xa000).module, origins.unnamed()), (Origin::NONE, 1));
+    }
+
+    #[test]
     fn a_stack_is_resolved_again_when_other_code_is_at_its_addresses() {
         let mut origins = Origins::new(&[]);
         let at = |start, path: &str| Mapping {
