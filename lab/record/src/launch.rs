@@ -99,7 +99,10 @@ impl Orphans {
 
     /// Reaps the orphans that have ended. Returns whether a child of this process is left.
     pub fn reap(&self, program: u32) -> bool {
-        while self.adopted {
+        if !self.adopted {
+            return false;
+        }
+        loop {
             // SAFETY: `information` is valid for writing; a null status is allowed.
             unsafe {
                 let mut information: libc::siginfo_t = std::mem::zeroed();
@@ -115,7 +118,6 @@ impl Orphans {
                 libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG);
             }
         }
-        false
     }
 }
 
