@@ -42,7 +42,9 @@ fn calls_of_closed_libraries_have_the_right_names() {
     let program = bench.compile("plugins.c", &[]);
     let library = bench.compile_library("plugin_allocate.c");
     let libraries = ["one.so", "two.so"].map(|name| bench.path(name));
-    libraries.iter().for_each(|path| drop(std::fs::copy(&library, path).unwrap()));
+    for path in &libraries {
+        std::fs::copy(&library, path).unwrap();
+    }
     let [one, two] = libraries.map(|path| path.to_str().unwrap().to_owned());
     for stacks in [0, 8] {
         let options = Options { stacks, ..bench.options(&program, &[&one, &two, "300"]) };
