@@ -32,9 +32,12 @@ const UNKNOWN: &str =
 const FAILED: &str = "allocation that returned NULL: left out";
 const EMPTIED: &str = "realloc to 0 bytes that returned NULL: kept as a free";
 
+/// A trace, the number of its operations in the journal, and its notes with their counts.
+type Case<'a> = (&'a str, usize, &'a [(&'a str, u64)]);
+
 #[test]
 fn legal_calls_are_counted_in_every_form() {
-    let cases: [(&str, usize, &[(&str, u64)]); 12] = [
+    let cases: [Case; 12] = [
         ("a 8 10 0 5\nf 0 0 5\nf 20 0 6\n", 2, &[(NULL, 1), (UNKNOWN, 1)]),
         ("7: malloc 0x10 8\n7: free 0x0\n7: free 0x20\n", 2, &[(NULL, 1), (UNKNOWN, 1)]),
         ("7: malloc 0x10 8\n7: realloc 0x0 0x10 0\n", 2, &[(EMPTIED, 1)]),

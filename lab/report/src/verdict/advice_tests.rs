@@ -423,6 +423,10 @@ fn the_base_is_the_allocator_that_the_program_used() {
     );
 }
 
+/// What a program is, its allocator, the results, its seconds, the first words of the headline, and
+/// what should be changed.
+type Program<'a> = (&'a str, &'a str, Vec<AllocatorResult>, u64, &'a str, &'a str);
+
 /// What an expert decides from the times and the memory of the runs alone, for ten kinds of
 /// programs: the beginning of the headline, and the kind of the first change.
 #[test]
@@ -450,7 +454,7 @@ fn ten_kinds_of_programs_get_the_decision_of_an_expert() {
     let hot = CodeCost { place: "parse (json.c:88)".into(), ns: 95e6, calls: 950_000 };
     let ms = 1_000_000;
     // 100 ms of calls in 10 s are 1 % of the time; half of it is saved, or a fiftieth.
-    let programs: [(&str, &str, Vec<AllocatorResult>, u64, &str, &str); 10] = [
+    let programs: [Program; 10] = [
         ("a compiler, whose calls halve", LIBC, pair(&SLOW, &FAST), 10, "Use keel: ", "allocator"),
         ("a renderer, all equal", LIBC, pair(&SLOW, &SLOW), 10, "Stay with glibc: ", ""),
         ("Redis, fastest", JEMALLOC, on_jemalloc(&SLOW, &FAST), 10, "Stay with jemalloc: ", ""),
