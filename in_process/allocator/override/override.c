@@ -13,8 +13,12 @@ void cfree(void* block);
 KEEL_EXPORT void* malloc(size_t size) {
     return entry_allocate(size);
 }
-extern __typeof__(malloc) override_malloc // winner.h
+// This library's malloc, also where the program's is another one.
+extern __typeof__(malloc) own_malloc
     __attribute__((alias("malloc"), visibility("hidden"), leaf, malloc, nothrow));
+__attribute__((constructor)) static void name_own_malloc(void) {
+    winner_set_own(own_malloc);
+}
 KEEL_EXPORT void free(void* block) {
     entry_free_kind(block, BLOCK_MALLOC);
 }

@@ -7,6 +7,11 @@
 enum { UNKNOWN, KEEL, OTHER };
 static atomic_state who;
 static struct winner winner;
+static void* (*own_malloc_address)(size_t size);
+
+void winner_set_own(void* (*own)(size_t size)) {
+    own_malloc_address = own;
+}
 
 // True while the thread tries the functions, some of which may be Keel's: these do not ask then.
 static KEEL_TLS bool tries;
@@ -15,7 +20,7 @@ static KEEL_TLS bool tries;
 // function.
 static bool is_keel(void) {
     *(void**)&winner.malloc = os_symbol("malloc");
-    if (winner.malloc == override_malloc) return true;
+    if (winner.malloc == own_malloc_address) return true;
     *(void**)&winner.realloc = os_symbol("realloc");
     *(void**)&winner.free = os_symbol("free");
     if (winner.malloc == NULL || winner.realloc == NULL || winner.free == NULL) return true;
