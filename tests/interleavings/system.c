@@ -242,6 +242,7 @@ intptr_t kl_system_call(intptr_t number, uintptr_t a, uintptr_t b, uintptr_t c, 
     (void)e;
     (void)f;
     const void* word = (const void*)a;
+    if (number == SYS_gettid) return 1 + (intptr_t)self;
     if (number != SYS_futex) explore_fail("system call %ld", (long)number);
     if (phase != RUNNING) return 0;
     if (b == FUTEX_WAIT_PRIVATE) futex_wait(word, (uint32_t)c);
