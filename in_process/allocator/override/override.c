@@ -13,12 +13,6 @@ void cfree(void* block);
 KEEL_EXPORT void* malloc(size_t size) {
     return entry_allocate(size);
 }
-// This library's malloc, also where the program's is another one.
-extern __typeof__(malloc) own_malloc
-    __attribute__((alias("malloc"), visibility("hidden"), leaf, malloc, nothrow));
-__attribute__((constructor)) static void name_own_malloc(void) {
-    winner_set_own(own_malloc);
-}
 KEEL_EXPORT void free(void* block) {
     entry_free_kind(block, BLOCK_MALLOC);
 }
@@ -82,6 +76,15 @@ KEEL_EXPORT void* pvalloc(size_t size) {
     size_t page = os_page_bytes();
     if (winner_not_keel() == NULL || size > KEEL_SIZE_MAX - page) return entry_pvalloc(size);
     return winner_aligned(page, size == 0 ? page : round_up(size, page));
+}
+
+// This library's functions, also where the program's are others.
+extern __typeof__(malloc) own_malloc
+    __attribute__((alias("malloc"), visibility("hidden"), leaf, malloc, nothrow));
+extern __typeof__(pvalloc) own_pvalloc
+    __attribute__((alias("pvalloc"), visibility("hidden"), leaf, malloc, nothrow));
+__attribute__((constructor)) static void name_own_functions(void) {
+    winner_set_own(own_malloc, own_pvalloc);
 }
 
 KEEL_EXPORT size_t malloc_usable_size(void* block) {

@@ -7,10 +7,11 @@
 enum { UNKNOWN, KEEL, OTHER };
 static atomic_state who;
 static struct winner winner;
-static void* (*own_malloc_address)(size_t size);
+static void* (*malloc_here)(size_t size), *(*pvalloc_here)(size_t size);
 
-void winner_set_own(void* (*own)(size_t size)) {
-    own_malloc_address = own;
+void winner_set_own(void* (*own_malloc)(size_t size), void* (*own_pvalloc)(size_t size)) {
+    malloc_here = own_malloc;
+    pvalloc_here = own_pvalloc;
 }
 
 // True while the thread tries the functions, some of which may be Keel's: these do not ask then.
@@ -20,7 +21,11 @@ static KEEL_TLS bool tries;
 // function.
 static bool is_keel(void) {
     *(void**)&winner.malloc = os_symbol("malloc");
-    if (winner.malloc == own_malloc_address) return true;
+    if (winner.malloc == malloc_here) return true;
+    // dlopen loaded this library: who calls its functions has chosen them by a handle.
+    void* (*pvalloc_found)(size_t size);
+    *(void**)&pvalloc_found = os_symbol("pvalloc");
+    if (pvalloc_here != NULL && pvalloc_found != pvalloc_here) return true;
     *(void**)&winner.realloc = os_symbol("realloc");
     *(void**)&winner.free = os_symbol("free");
     if (winner.malloc == NULL || winner.realloc == NULL || winner.free == NULL) return true;

@@ -12,8 +12,8 @@ struct winner {
     void (*free)(void* block);
 };
 
-// The address of this library's malloc. To be called once, in a constructor.
-void winner_set_own(void* (*own)(size_t size));
+// The addresses of this library's functions. To be called once, in a constructor.
+void winner_set_own(void* (*own_malloc)(size_t size), void* (*own_pvalloc)(size_t size));
 
 // NULL: the program's malloc returns Keel's blocks. Cheap after the first call of the process.
 const struct winner* winner_not_keel(void);
