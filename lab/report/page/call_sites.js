@@ -15,7 +15,7 @@ const SITE_VALUES = [
 const siteName = (calls, sentence = "") => {
   const [site, ...callers] = calls;
   const fine = sentence ? make("p", { class: "fine", text: sentence }) : "";
-  if (!callers.length) return make("td", { class: "words" }, site, fine);
+  if (!callers.length) return make("td", { class: "words" }, fine ? `${site} ` : site, fine);
   const list = make("ul", {}, ...callers.map((text) => make("li", { text })));
   const find = make("button", {
     type: "button",

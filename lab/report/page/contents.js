@@ -119,6 +119,9 @@ const setUpContents = () => {
   sections().forEach(makeFoldable);
   drawContents();
   window.addEventListener("hashchange", followLink);
-  window.addEventListener("beforeprint", () => sections().forEach((one) => setFolded(one, false)));
+  window.addEventListener("beforeprint", () => {
+    sections().forEach((one) => setFolded(one, false));
+    document.querySelectorAll(".hitch-rest").forEach((card) => (card.open = true));
+  });
   followLink();
 };

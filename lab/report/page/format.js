@@ -56,6 +56,19 @@ const joined = (parts) => parts.filter(Boolean).join(" · ");
 const bound = (text) =>
   text.replace(/(\d) (?=(?:[nµm]?s|[KMGTPE]?i?B|Hz)\b|%)/g, "$1\u00a0");
 
+/** Appends children. Between elements with text is a blank: copied text does not run together. */
+const fill = (element, ...children) => {
+  const known = children.filter((child) => child !== null && child !== undefined && child !== "");
+  let hadText = false;
+  for (const child of known) {
+    const isElement = typeof child !== "string";
+    const hasText = isElement && child.textContent !== "";
+    if (hadText && hasText) element.append(" ");
+    element.append(isElement ? child : bound(child));
+    hadText = isElement && (hasText || hadText);
+  }
+};
+
 /** An element. Attributes that begin with "on" are listeners; `text` is the text content. */
 const make = (tag, attributes = {}, ...children) => {
   const element = document.createElement(tag);
@@ -65,12 +78,7 @@ const make = (tag, attributes = {}, ...children) => {
     else if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else element.setAttribute(name, value === true ? "" : value);
   }
-  const known = children.filter((child) => child !== null && child !== undefined && child !== "");
-  // A blank between elements, so that copied text does not run together.
-  known.forEach((child, at) => {
-    if (at && typeof child !== "string" && typeof known[at - 1] !== "string") element.append(" ");
-    element.append(typeof child === "string" ? bound(child) : child);
-  });
+  fill(element, ...children);
   return element;
 };
 

@@ -31,7 +31,7 @@ const hitchCard = async (
       : [
           make(
             "details",
-            {},
+            { class: "hitch-rest" },
             make("summary", {}, heading),
             make("p", { text: `${sentence} ${cause}` }),
             ...rest,

@@ -298,7 +298,9 @@ const pin = async (index, outliers, at) => {
     box.hidden = true;
     setLink("calls");
   };
-  box.replaceChildren(
+  box.replaceChildren();
+  fill(
+    box,
     detailHead(index, outliers, at, close),
     detailFacts(outliers, at),
     sameCallBars(index, rows),

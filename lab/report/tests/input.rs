@@ -240,6 +240,8 @@ fn print_fits_the_paper_and_hides_the_controls() {
          e.getBoundingClientRect().height > 160).map((e) => e.className)",
     );
     assert_eq!(tall, json!([]), "unbreakable elements that are too tall");
+    let folded = "document.querySelectorAll('details.hitch-rest:not([open])').length";
+    assert_eq!(window.number(folded), 0.0, "paper cannot be unfolded");
     let [_, cautions, ..] = window.bounds_of("#cautions");
     let [_, criteria, ..] = window.bounds_of("#criteria");
     assert!(cautions < criteria, "text, which can break, precedes the cards");

@@ -209,10 +209,10 @@ fn a_slow_call_shows_its_stack() {
     assert!(summary.starts_with("Called in: 0x"), "{summary}");
     window.eval("document.querySelector('#hitch article > p:last-child button').click()");
     window.wait_until_drawn();
-    let calls = texts(&window, "#detail .calls-of-stack button");
+    let calls = texts(&window, "#detail ol.calls-of-stack button");
     assert_eq!(calls[0], summary.replace("Called in: ", ""), "{calls:?}");
     // A call of the list leads to the flame graph.
-    window.eval("document.querySelector('#detail .calls-of-stack button').click()");
+    window.eval("document.querySelector('#detail ol.calls-of-stack button').click()");
     window.wait_until_drawn();
     wait_for_detail(&window, &calls[0]);
     window.assert_no_problems();
