@@ -2,7 +2,7 @@
 // Included by patterns.c.
 
 // Large blocks of which only the first 64th is filled, and then a page here and there. Keel expects
-// that a block whose head is filled will be filled (slices/fresh.h).
+// that a block whose head is filled will be filled (warm/fill.h).
 static void head_only(const struct pattern* p) {
     for (size_t i = 0; i < p->count; i++) {
         size_t bytes = between(p->low, p->high);
@@ -94,7 +94,7 @@ static void fork_often(const struct pattern* p) {
 }
 
 // Each block is 1 MiB larger than the one before, which is freed first. Keel expects that a freed
-// mapping will fit a later block, and so may leave it and take fresh memory (slices/jumbo.c).
+// mapping will fit a later block, and so may leave it and take fresh memory (large/jumbo.c).
 static void larger_each_time(const struct pattern* p) {
     for (size_t round = 0; round < p->count; round++) {
         void* held = take(p->low);

@@ -8,7 +8,7 @@
 // slice of a large block; and in the secure flavour the source of a short copy, where the check
 // takes longer than the copy.
 #include "allocator/debug/debug.h"
-#include "allocator/page/large.h"
+#include "allocator/large/large.h"
 #include "os/thread.h"
 #include <stddef.h>
 

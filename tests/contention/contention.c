@@ -9,8 +9,8 @@
 // 1,000 calls of malloc and free by all threads together. Where memory passes from thread to thread
 // with its metadata, fewer writes count (enum counted).
 #include "allocator/heap/pool.h"
-#include "allocator/slices/arena.h"
-#include "allocator/slices/window.h"
+#include "allocator/space/arena.h"
+#include "allocator/space/window.h"
 #include "base/random.h"
 #include "check.h"
 #include "keel/keel.h"

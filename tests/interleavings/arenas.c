@@ -1,7 +1,7 @@
-// slices/arena.c: a thread that looks for an address never finds it in an arena that does not
+// space/arena.c: a thread that looks for an address never finds it in an arena that does not
 // contain it, while another arena takes the place of one that ends; and each arena's own memory
 // is unmapped.
-#include "allocator/slices/arena.h"
+#include "allocator/space/arena.h"
 #include "explore.h"
 #include "os/memory.h"
 

@@ -5,8 +5,8 @@
 #include "allocator/heap/relief.h"
 #include "allocator/heap/remote_batch.h"
 #include "allocator/heap/watch.h"
-#include "allocator/slices/run.h"
-#include "allocator/slices/window.h"
+#include "allocator/space/run.h"
+#include "allocator/space/window.h"
 #include "base/counters.h"
 #include "explore.h"
 

@@ -1,7 +1,7 @@
-// slices/mapping_cache.c: threads that put and take mappings at the same time never get the same
+// warm/mapping_cache.c: threads that put and take mappings at the same time never get the same
 // memory, and none is lost, also where cached neighbours are joined and mappings are cut.
-#include "allocator/slices/mapping_cache.h"
-#include "allocator/slices/window.h"
+#include "allocator/space/window.h"
+#include "allocator/warm/mapping_cache.h"
 #include "explore.h"
 #include "os/memory.h"
 

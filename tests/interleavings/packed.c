@@ -1,6 +1,6 @@
-// slices/packed.c: no two blocks overlap, a slice is released exactly when its last user leaves,
+// space/packed.c: no two blocks overlap, a slice is released exactly when its last user leaves,
 // and when no thread is active all room is found.
-#include "allocator/slices/packed.h"
+#include "allocator/space/packed.h"
 #include "explore.h"
 
 #define PART (SLICE_BYTES / 4) // blocks begin and end at multiples, so it is enough to count these

@@ -3,7 +3,7 @@
 #include "allocator/heap/relief.h"
 #include "allocator/alloc/alloc.h"
 #include "allocator/heap/remote_batch.h"
-#include "allocator/slices/run.h"
+#include "allocator/space/run.h"
 #include "base/counters.h"
 #include "explore.h"
 

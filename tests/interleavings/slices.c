@@ -1,7 +1,7 @@
-// slices/run.c, window.c, index_set.h: no slice is allocated twice, none is lost, and when no
+// space/run.c, window.c, index_set.h: no slice is allocated twice, none is lost, and when no
 // thread is active the sets and the counts are exact.
-#include "allocator/slices/run.h"
-#include "allocator/slices/window.h"
+#include "allocator/space/run.h"
+#include "allocator/space/window.h"
 #include "base/bits.h"
 #include "explore.h"
 

@@ -1,7 +1,7 @@
-// slices/window.c: two threads that need the same window, or the first superblock, get one that
+// space/window.c: two threads that need the same window, or the first superblock, get one that
 // both use.
-#include "allocator/slices/run.h"
-#include "allocator/slices/window.h"
+#include "allocator/space/run.h"
+#include "allocator/space/window.h"
 #include "explore.h"
 
 static struct window* found[3];

@@ -21,7 +21,7 @@
 //   guarded block a block beside inaccessible memory; guarded sampling chooses the few allocations
 //                 that get one
 //   partition     secure flavour: one of four groups of blocks. Two groups never use the same
-//                 address, except for blocks of 4 MiB or more (slices/partition.h)
+//                 address, except for blocks of 4 MiB or more (space/partition.h)
 //
 // malloc:
 //
@@ -36,7 +36,7 @@
 //      |  |- the same list after a drain                      heap_drain, <= 32 pages
 //      |  |- newly carved blocks                              page_carve, <= 16 blocks
 //      |  |- the next page of the size class                  heap_next_page, O(1)
-//      |  `- a fresh page                                     heap_fresh_page; see slices/run.h
+//      |  `- a fresh page                                     heap_fresh_page; see space/run.h
 //      `- larger: a run of slices, or a mapping               large_allocate
 //
 // free: each slice has an owner word. In a slice of a page, the owner word is the address of the
@@ -118,7 +118,7 @@ KEEL_INLINE void* alloc_hit(size_t size) {
 }
 
 // The functions below allocate in the partition that the thread has entered (partition_enter in
-// slices/partition.h). If the thread has entered none, they allocate in partition 0.
+// space/partition.h). If the thread has entered none, they allocate in partition 0.
 
 // Maintenance on the program's thread. When maintenance is due, a refill takes the slow path even
 // if the fast path could refill the bin. The slow path then does this maintenance:
@@ -346,7 +346,7 @@ bool block_is_ours(const void* address);
 size_t good_size(size_t size);
 
 // Does one quantum: returns at most one unused slice, and at most 1 MiB of a freed mapping, to the
-// system (slices/reserve.h). Does nothing if no memory is due, if a keeper runs, or if the calling
+// system (warm/reserve.h). Does nothing if no memory is due, if a keeper runs, or if the calling
 // thread is a realtime thread.
 void alloc_quantum(void);
 

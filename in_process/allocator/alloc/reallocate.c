@@ -2,10 +2,10 @@
 #include "allocator/alloc/shrunk.h"
 #include "allocator/alloc/user_heap.h"
 #include "allocator/guarded/guarded.h"
+#include "allocator/large/large.h"
 #include "allocator/page/empty_block.h"
-#include "allocator/page/large.h"
-#include "allocator/slices/arena.h"
-#include "allocator/slices/reserve.h"
+#include "allocator/space/arena.h"
+#include "allocator/warm/reserve.h"
 #include "base/options.h"
 #include "base/panic.h"
 #include <string.h>

@@ -3,7 +3,7 @@
 #include "allocator/guarded/guarded.h"
 #include "allocator/heap/remote_batch.h"
 #include "allocator/heap/watch.h"
-#include "allocator/slices/reserve.h"
+#include "allocator/warm/reserve.h"
 #include "base/bits.h"
 #include "base/counters.h"
 #include "base/panic.h"

@@ -2,9 +2,9 @@
 #include "allocator/alloc/alloc.h"
 #include "allocator/heap/relief.h"
 #include "allocator/heap/remote_batch.h"
-#include "allocator/page/large.h"
+#include "allocator/large/large.h"
 #include "allocator/page/page.h"
-#include "allocator/slices/window.h"
+#include "allocator/space/window.h"
 #include <string.h>
 
 #define DRAINS_MAX (1u << 20)

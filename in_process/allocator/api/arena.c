@@ -3,7 +3,7 @@
 #include "allocator/api/message.h"
 #include "allocator/api/process.h"
 #include "allocator/debug/debug.h"
-#include "allocator/slices/arena.h"
+#include "allocator/space/arena.h"
 #include "base/bits.h"
 #include "base/options.h"
 #include "os/huge.h"

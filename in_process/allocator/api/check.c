@@ -2,9 +2,9 @@
 #include "allocator/alloc/user_heap.h"
 #include "allocator/heap/pool.h"
 #include "allocator/page/size_class.h"
-#include "allocator/slices/arena.h"
-#include "allocator/slices/mapping_cache.h"
-#include "allocator/slices/run.h"
+#include "allocator/space/arena.h"
+#include "allocator/space/run.h"
+#include "allocator/warm/mapping_cache.h"
 #include "base/panic.h"
 
 bool allocator_check(void) {

@@ -32,7 +32,7 @@ KEEL_INLINE void* entry_allocate(size_t size) {
     return KEEL_LIKELY(block != NULL) ? block : entry_malloc(size);
 }
 
-// The same in a partition (slices/partition.h), which only the secure flavour has.
+// The same in a partition (space/partition.h), which only the secure flavour has.
 void* entry_malloc_in(size_t size, unsigned partition);
 void* entry_zeroed_in(size_t size, unsigned partition);
 void* entry_aligned_in(size_t size, size_t alignment, unsigned partition);

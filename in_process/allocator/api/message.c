@@ -1,5 +1,5 @@
 #include "allocator/api/message.h"
-#include "allocator/slices/partition.h"
+#include "allocator/space/partition.h"
 #include "base/format.h"
 #include "base/options.h"
 #include "os/lock.h"

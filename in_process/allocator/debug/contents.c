@@ -1,8 +1,8 @@
 #include "allocator/debug/contents.h"
 #include "allocator/debug/checker.h"
 #include "allocator/debug/settings.h"
-#include "allocator/slices/arena.h"
-#include "allocator/slices/page_map.h"
+#include "allocator/space/arena.h"
+#include "allocator/space/page_map.h"
 #include "base/bits.h"
 #include "os/memory.h"
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "allocator/debug/leaks.h"
 #include "allocator/debug/call_stack.h"
 #include "allocator/debug/fault_report.h"
-#include "allocator/slices/arena.h"
+#include "allocator/space/arena.h"
 #include "base/bits.h"
 #include "os/memory.h"
 #include "os/stack.h"

@@ -1,6 +1,6 @@
 #include "allocator/debug/record.h"
 #include "allocator/debug/checker.h"
-#include "allocator/slices/page_map.h"
+#include "allocator/space/page_map.h"
 #include "base/bits.h"
 #include "base/panic.h"
 #include "os/lock.h"

@@ -21,7 +21,7 @@
 #ifndef KEEL_ALLOCATOR_GUARDED_GUARDED_H
 #define KEEL_ALLOCATOR_GUARDED_GUARDED_H
 
-#include "allocator/slices/page_map.h"
+#include "allocator/space/page_map.h"
 #include "base/panic.h"
 #include "os/fault.h"
 #include <stdbool.h>

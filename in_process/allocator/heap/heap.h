@@ -215,7 +215,7 @@ struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_
 
 // --- Fitted pages --------------------------------------------------------------------------------
 //
-// Where address space is short (slices/window.h), what a size class adds to a request counts:
+// Where address space is short (space/window.h), what a size class adds to a request counts:
 // 33,000 bytes take 36,864. If a class has filled some pages and all of its recent requests are
 // smaller than its blocks by more than 1/128, the next pages have blocks of the largest of these
 // requests. They are pages of the fitted class (page/size_class.h). Its bin is no bin of the fast

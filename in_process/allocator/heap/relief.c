@@ -1,5 +1,5 @@
 #include "allocator/heap/relief.h"
-#include "allocator/slices/run.h"
+#include "allocator/space/run.h"
 #include "base/counters.h"
 #include "os/lock.h"
 #include "os/memory.h"

@@ -29,7 +29,7 @@
 #define KEEL_ALLOCATOR_HEAP_REMOTE_QUEUE_H
 
 #include "allocator/page/block_guard.h"
-#include "allocator/slices/page_map.h"
+#include "allocator/space/page_map.h"
 #include <stdbool.h>
 
 #define REMOTE_DRAIN_MAX 32u // pages that one drain takes

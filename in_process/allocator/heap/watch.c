@@ -1,7 +1,7 @@
 #include "allocator/heap/watch.h"
 #include "allocator/heap/pool.h"
 #include "allocator/heap/relief.h"
-#include "allocator/slices/reserve.h"
+#include "allocator/warm/reserve.h"
 #include "base/panic.h"
 #include "os/lock.h"
 

@@ -1,6 +1,6 @@
 #include "allocator/keeper/headroom.h"
-#include "allocator/slices/page_map.h"
-#include "allocator/slices/reserve.h"
+#include "allocator/space/page_map.h"
+#include "allocator/warm/reserve.h"
 #include "os/machine.h"
 #include "os/process.h"
 

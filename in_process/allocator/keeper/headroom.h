@@ -9,8 +9,8 @@
 #ifndef KEEL_ALLOCATOR_KEEPER_HEADROOM_H
 #define KEEL_ALLOCATOR_KEEPER_HEADROOM_H
 
-#include "allocator/slices/page_map.h"
-#include "allocator/slices/reserve.h"
+#include "allocator/space/page_map.h"
+#include "allocator/warm/reserve.h"
 #include <stdbool.h>
 #include <stddef.h>
 

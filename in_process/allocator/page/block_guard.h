@@ -37,7 +37,7 @@
 #define KEEL_ALLOCATOR_PAGE_BLOCK_GUARD_H
 
 #include "allocator/page/size_class.h"
-#include "allocator/slices/page_map.h"
+#include "allocator/space/page_map.h"
 #include "base/panic.h"
 #include <stdbool.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #define KEEL_ALLOCATOR_PAGE_CLASS_COUNT_H
 
 #include "allocator/page/size_class.h"
-#include "allocator/slices/page_metadata.h"
+#include "allocator/space/page_metadata.h"
 #include "base/atomic.h"
 
 #define LARGE_ROWS 31u

@@ -1,5 +1,5 @@
 #include "allocator/page/empty_block.h"
-#include "allocator/slices/partition.h"
+#include "allocator/space/partition.h"
 #include "base/atomic.h"
 #include "base/panic.h"
 #include "os/memory.h"

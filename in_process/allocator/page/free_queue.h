@@ -1,6 +1,6 @@
 // The free blocks of a page in the secure flavour: a queue, first in, first out.
 //
-// The queue is in the metadata (slices/queue_rows.h). So a refill reads the order of the blocks
+// The queue is in the metadata (space/queue_rows.h). So a refill reads the order of the blocks
 // without a wait for the blocks themselves, and prefetches all that it takes. A program cannot
 // overwrite the order. A block in the queue has no link (page/block_guard.h), and malloc verifies
 // it.
@@ -27,7 +27,7 @@
 #define KEEL_ALLOCATOR_PAGE_FREE_QUEUE_H
 
 #include "allocator/page/block_guard.h"
-#include "allocator/slices/queue_rows.h"
+#include "allocator/space/queue_rows.h"
 
 #define QUEUE_CHAIN 1u
 

@@ -13,8 +13,8 @@
 #include "allocator/page/block_guard.h"
 #include "allocator/page/free_queue.h"
 #include "allocator/page/size_class.h"
-#include "allocator/slices/page_map.h"
-#include "allocator/slices/policy.h"
+#include "allocator/space/page_map.h"
+#include "allocator/warm/policy.h"
 #include <stdbool.h>
 
 // The smallest size of a system page. Where system pages are larger, carving only takes smaller

@@ -8,13 +8,13 @@
 // 64 KiB boundary. Therefore a block of class c is aligned to every power of two that divides its
 // size. Aligned allocation relies on this alone.
 //
-// The secure flavour has all of these classes once for each partition (slices/partition.h), so that
+// The secure flavour has all of these classes once for each partition (space/partition.h), so that
 // blocks of different partitions are in different bins and pages: class p * SIZE_COUNT + c is class
 // c of partition p.
 #ifndef KEEL_ALLOCATOR_PAGE_SIZE_CLASS_H
 #define KEEL_ALLOCATOR_PAGE_SIZE_CLASS_H
 
-#include "allocator/slices/partition.h"
+#include "allocator/space/partition.h"
 #include "base/bits.h"
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,11 +1,11 @@
-// The estimate of how far the program fills its large blocks (slices/fill.h), and how many calls to
+// The estimate of how far the program fills its large blocks (warm/fill.h), and how many calls to
 // the system it takes. This program defines the functions through which Keel asks for residence.
-#include "allocator/slices/fill.h"
-#include "allocator/slices/mapping_cache.h"
-#include "allocator/slices/page_map.h"
-#include "allocator/slices/policy.h"
-#include "allocator/slices/reserve.h"
-#include "allocator/slices/run.h"
+#include "allocator/warm/fill.h"
+#include "allocator/space/page_map.h"
+#include "allocator/space/run.h"
+#include "allocator/warm/mapping_cache.h"
+#include "allocator/warm/policy.h"
+#include "allocator/warm/reserve.h"
 #include "base/options.h"
 #include "base/random.h"
 #include "check.h"

@@ -1,9 +1,9 @@
 // A block that grows by steps is hardly ever copied: it extends into the memory behind it, and
 // where that is another's, its page tables move instead of its content.
-#include "allocator/page/large.h"
-#include "allocator/slices/fill.h"
-#include "allocator/slices/jumbo.h"
-#include "allocator/slices/run.h"
+#include "allocator/large/jumbo.h"
+#include "allocator/large/large.h"
+#include "allocator/space/run.h"
+#include "allocator/warm/fill.h"
 #include "base/counters.h"
 #include "base/options.h"
 #include "check.h"

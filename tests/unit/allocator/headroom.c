@@ -3,9 +3,9 @@
 // can stop half-way, as it does when a group is at its limit.
 #include "allocator/keeper/headroom.h"
 #include "allocator/keeper/keeper.h"
-#include "allocator/slices/page_map.h"
-#include "allocator/slices/reserve.h"
-#include "allocator/slices/run.h"
+#include "allocator/space/page_map.h"
+#include "allocator/space/run.h"
+#include "allocator/warm/reserve.h"
 #include "base/counters.h"
 #include "base/options.h"
 #include "check.h"

@@ -2,10 +2,10 @@
 // change: the memory is always somebody's. A filter of system calls stops the thread inside a call,
 // or refuses it.
 #include "allocator/guarded/guarded.h"
-#include "allocator/slices/jumbo.h"
-#include "allocator/slices/mapping_cache.h"
-#include "allocator/slices/reserve.h"
-#include "allocator/slices/run.h"
+#include "allocator/large/jumbo.h"
+#include "allocator/space/run.h"
+#include "allocator/warm/mapping_cache.h"
+#include "allocator/warm/reserve.h"
 #include "base/bits.h"
 #include "base/options.h"
 #include "check.h"

@@ -1,11 +1,11 @@
 // Which memory a large block gets: a cached mapping, a mapping that grows, or a fresh one. Counts
 // bytes and page faults. No keeper runs: the test looks at the fresh blocks in its place.
-#include "allocator/slices/fill.h"
-#include "allocator/slices/jumbo.h"
-#include "allocator/slices/mapping_cache.h"
-#include "allocator/slices/reserve.h"
-#include "allocator/slices/run.h"
-#include "allocator/slices/window.h"
+#include "allocator/large/jumbo.h"
+#include "allocator/space/run.h"
+#include "allocator/space/window.h"
+#include "allocator/warm/fill.h"
+#include "allocator/warm/mapping_cache.h"
+#include "allocator/warm/reserve.h"
 #include "base/options.h"
 #include "check.h"
 #include "faults.h"

@@ -1,10 +1,10 @@
 // The modules one by one, in one thread: tables, bit tricks, runs, pages, purge, large blocks.
 #include "allocator/alloc/alloc.h"
 #include "allocator/heap/remote_queue.h"
-#include "allocator/page/large.h"
+#include "allocator/large/large.h"
 #include "allocator/page/page.h"
-#include "allocator/slices/reserve.h"
-#include "allocator/slices/run.h"
+#include "allocator/space/run.h"
+#include "allocator/warm/reserve.h"
 #include "base/bits.h"
 #include "base/format.h"
 #include "base/options.h"

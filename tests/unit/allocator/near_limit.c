@@ -2,10 +2,10 @@
 // populate or discard them: it waits until they are back, but not for ever. This program defines
 // functions through which Keel reaches the system: mmap can refuse, the other thread stops inside
 // of a call, and the waits are counted.
-#include "allocator/slices/huge_unit.h"
-#include "allocator/slices/page_map.h"
-#include "allocator/slices/reserve.h"
-#include "allocator/slices/run.h"
+#include "allocator/space/huge_unit.h"
+#include "allocator/space/page_map.h"
+#include "allocator/space/run.h"
+#include "allocator/warm/reserve.h"
 #include "base/options.h"
 #include "base/random.h"
 #include "check.h"

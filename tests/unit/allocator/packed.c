@@ -1,7 +1,7 @@
-// Packed blocks (slices/packed.h): they do not overlap, leave nothing unused between them, and the
+// Packed blocks (space/packed.h): they do not overlap, leave nothing unused between them, and the
 // place of a freed block is found again.
-#include "allocator/slices/packed.h"
-#include "allocator/slices/run.h"
+#include "allocator/space/packed.h"
+#include "allocator/space/run.h"
 #include "base/options.h"
 #include "base/random.h"
 #include "check.h"

@@ -1,12 +1,12 @@
-// The policy for memory (slices/policy.h) by counts: what is resident and belongs to no live block
+// The policy for memory (warm/policy.h) by counts: what is resident and belongs to no live block
 // stays within its lines, and threads that use little occupy little.
-#include "allocator/slices/policy.h"
-#include "allocator/slices/huge_unit.h"
-#include "allocator/slices/mapping_cache.h"
-#include "allocator/slices/page_map.h"
-#include "allocator/slices/reserve.h"
-#include "allocator/slices/run.h"
-#include "allocator/slices/window.h"
+#include "allocator/warm/policy.h"
+#include "allocator/space/huge_unit.h"
+#include "allocator/space/page_map.h"
+#include "allocator/space/run.h"
+#include "allocator/space/window.h"
+#include "allocator/warm/mapping_cache.h"
+#include "allocator/warm/reserve.h"
 #include "base/counters.h"
 #include "base/options.h"
 #include "base/random.h"

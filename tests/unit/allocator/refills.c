@@ -3,7 +3,7 @@
 // classes that its thread may use again, and warm pages give several large blocks at once.
 #include "allocator/alloc/alloc.h"
 #include "allocator/heap/watch.h"
-#include "allocator/slices/reserve.h"
+#include "allocator/warm/reserve.h"
 #include "base/counters.h"
 #include "base/options.h"
 #include "check.h"

@@ -1,7 +1,7 @@
 // The work of one call does not grow with the heap: with 2 TiB of address space in use and holes in
 // every window, a search for a run looks at a fixed number of windows.
-#include "allocator/slices/run.h"
-#include "allocator/slices/window.h"
+#include "allocator/space/run.h"
+#include "allocator/space/window.h"
 #include "base/counters.h"
 #include "base/options.h"
 #include "check.h"

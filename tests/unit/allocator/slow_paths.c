@@ -2,9 +2,9 @@
 // memory reported as zero is zero, the huge zone opens and closes by whole units, and the report
 // counts every call.
 #include "allocator/heap/pool.h"
-#include "allocator/slices/reserve.h"
-#include "allocator/slices/run.h"
-#include "allocator/slices/window.h"
+#include "allocator/space/run.h"
+#include "allocator/space/window.h"
+#include "allocator/warm/reserve.h"
 #include "base/counters.h"
 #include "base/options.h"
 #include "check.h"

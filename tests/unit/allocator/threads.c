@@ -2,7 +2,7 @@
 // verified on the way.
 #include "allocator/alloc/alloc.h"
 #include "allocator/heap/remote_batch.h"
-#include "allocator/slices/run.h"
+#include "allocator/space/run.h"
 #include "base/atomic.h"
 #include "base/options.h"
 #include "base/random.h"

@@ -1,11 +1,11 @@
 // Freed memory stays warm for a purge delay and then goes back, without a keeper: large blocks that
 // come and go take no page fault, and a program of one thread gets small.
 #include "allocator/heap/pool.h"
-#include "allocator/slices/fill.h"
-#include "allocator/slices/jumbo.h"
-#include "allocator/slices/mapping_cache.h"
-#include "allocator/slices/reserve.h"
-#include "allocator/slices/run.h"
+#include "allocator/large/jumbo.h"
+#include "allocator/space/run.h"
+#include "allocator/warm/fill.h"
+#include "allocator/warm/mapping_cache.h"
+#include "allocator/warm/reserve.h"
 #include "base/counters.h"
 #include "base/options.h"
 #include "base/random.h"

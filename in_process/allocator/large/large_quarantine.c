@@ -1,0 +1,174 @@
+// Secure flavour: the quarantine of large blocks, two stages of QUARANTINE_PLACES blocks each.
+//
+//   free --> warm: the block keeps its memory --> released: the slices serve another block
+//            |
+//            `--(the keeper, after a purge delay)--> guarded --> released
+//
+// In the first stage the block is closed: each access ends the program (SIGSEGV). This takes two
+// system calls, one when it enters and one when it leaves, so it is done for CLOSINGS blocks and
+// after that for one in CLOSING_CYCLES. In the others a write to the first or the last word is
+// found when the block leaves. In the second stage the block has guards and no memory. A thread of
+// the program never puts a block into the second stage or takes one out.
+#include "allocator/large/large.h"
+#include "allocator/large/quarantine.h"
+#include "allocator/space/run.h"
+#include "allocator/warm/reserve.h"
+#include "base/cycles.h"
+#include "os/memory.h"
+#include "os/thread.h"
+#include <string.h>
+
+static struct quarantine warm;
+static struct quarantine guarded;
+
+// A block in the first stage has this value in its first and its state word. With
+// KEEL_ZERO_ON_FREE, the words between them are 0.
+static uint64_t freed_value(const struct page* page) {
+    return ~large_state_value(page);
+}
+
+static void mark_freed(const struct page* page) {
+    if (block_guard.zero != 0) memset(page->start, 0, page->usable);
+    *(uint64_t*)page->start = freed_value(page);
+    *large_state(page) = freed_value(page);
+}
+
+static bool is_as_freed(const struct page* page) {
+    const uint64_t* end = large_state(page);
+    if (*(uint64_t*)page->start != freed_value(page) || *end != freed_value(page)) return false;
+    if (block_guard.zero == 0) return true;
+    for (const uint64_t* word = (uint64_t*)page->start + 1; word < end; word++) {
+        if (*word != 0) return false;
+    }
+    return true;
+}
+
+static void require_as_freed(const struct page* page) {
+    if (is_as_freed(page)) return;
+    panic_block(FAULT_AFTER_FREE, page->start,
+                (struct fault_block){.bytes = page->usable, .thread = os_thread_id()});
+}
+
+// Guards, and ranges that are closed, would divide the huge page of a unit of 2 MiB.
+static bool may_have_guards(const char* start) {
+    return !run_splits_unit((struct free_run){(char*)(uintptr_t)start, 1});
+}
+
+#define CLOSINGS 16u
+#define CLOSING_CYCLES 500000u // 0.1 to 0.3 ms
+
+// Blocks that are freed one after the other are closed in advance of their turns, CLOSINGS at most.
+static bool may_close(void) {
+    static atomic_bits turn;
+    const uint64_t now = cycles_now();
+    uint64_t next = atomic_get(&turn);
+    uint64_t least =
+        now > CLOSINGS * (uint64_t)CLOSING_CYCLES ? now - CLOSINGS * (uint64_t)CLOSING_CYCLES : 0;
+    if (next < least) next = least;
+    if (next > now) return false;
+    atomic_set(&turn, next + CLOSING_CYCLES);
+    return true;
+}
+
+static void range_close(struct quarantined* range) {
+    if (!may_have_guards(range->start) || !may_close()) return;
+    os_forbid_access(range->start, range->bytes);
+    range->closed = 1;
+}
+// False: the system refuses. Then the memory stays closed, and its slices stay taken.
+static bool range_reopen(struct quarantined range) {
+    return range.closed == 0 || os_allow_writing(range.start, range.bytes);
+}
+
+static void leave_warm(struct quarantined range) {
+    if (range.start == NULL || !range_reopen(range)) return;
+    const struct page* page = page_of(range.start);
+    require_as_freed(page);
+    *(uint64_t*)page->start = 0;
+    large_unseal(page);
+    run_release(range.start, (unsigned)(range.bytes / SLICE_BYTES));
+}
+
+// Bytes that the first stage may have. What is in it counts as held.
+static int64_t bytes_admitted(void) {
+    size_t share = limit_held_bytes() / LARGE_QUARANTINE_SHARE;
+    if (share < LARGE_QUARANTINE_MIN) share = LARGE_QUARANTINE_MIN;
+    return (int64_t)(share < LARGE_QUARANTINE_MAX ? share : LARGE_QUARANTINE_MAX);
+}
+
+void large_quarantine_enter(struct page* page) {
+    struct quarantined range = {page->start, page->bytes, os_thread_id(), 0};
+    const int64_t admitted = bytes_admitted();
+    mark_freed(page);
+    large_end(page);
+    range_close(&range);
+    while (atomic_get(&warm.bytes) + (int64_t)range.bytes > admitted) {
+        struct quarantined oldest = quarantine_take(&warm);
+        if (oldest.start == NULL) break;
+        leave_warm(oldest);
+    }
+    leave_warm(quarantine_put(&warm, range));
+}
+
+void large_require_not_freed(const void* address) {
+    if (!KEEL_SECURE || !address_is_possible(address)) return;
+    const void* start = address_untagged(address);
+    struct quarantined range = quarantine_find(&warm, start);
+    if (range.start == NULL) range = quarantine_find(&guarded, start);
+    if (range.start == NULL) return;
+    panic_block(FAULT_DOUBLE_FREE, address,
+                (struct fault_block){.bytes = page_of(range.start)->usable,
+                                     .freed_by = range.thread,
+                                     .thread = os_thread_id()});
+}
+
+// --- The second stage ----------------------------------------------------------------------------
+
+// If the system refuses, the memory stays inaccessible and its slices stay taken.
+static void leave_guarded(struct quarantined range) {
+    if (range.start == NULL || !os_unguard(range.start, range.bytes)) return;
+    run_release_empty(range.start, (unsigned)(range.bytes / SLICE_BYTES));
+}
+
+static void enter_guarded(struct quarantined range) {
+    if (!range_reopen(range)) return;
+    require_as_freed(page_of(range.start));
+    (void)os_guard(range.start, range.bytes);
+    leave_guarded(quarantine_put(&guarded, range));
+}
+
+bool large_quarantine_guard(uint64_t now_ms, uint64_t delay_ms) {
+    static struct {
+        uintptr_t start; // what was in the place at the last look
+        uint64_t since_ms;
+    } seen[QUARANTINE_PLACES]; // of the keeper
+    bool waits = false;
+    for (unsigned at = 0; KEEL_SECURE && at < QUARANTINE_PLACES; at++) {
+        uintptr_t start = quarantine_at(&warm, at);
+        if (start != seen[at].start) {
+            seen[at].start = start;
+            seen[at].since_ms = now_ms;
+        }
+        if (start == 0 || !may_have_guards((const char*)start)) continue;
+        if (now_ms - seen[at].since_ms < delay_ms) {
+            waits = true;
+            continue;
+        }
+        struct quarantined range = quarantine_take_at(&warm, at);
+        if (range.start != NULL) enter_guarded(range);
+    }
+    return waits;
+}
+
+void large_quarantine_end(void) {
+    for (;;) {
+        struct quarantined oldest = quarantine_take(&warm);
+        if (oldest.start == NULL) break;
+        leave_warm(oldest);
+    }
+    for (;;) {
+        struct quarantined oldest = quarantine_take(&guarded);
+        if (oldest.start == NULL) break;
+        leave_guarded(oldest);
+    }
+}

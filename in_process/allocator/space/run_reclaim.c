@@ -1,0 +1,127 @@
+// Free slices that the reserve takes for the time in which it discards or populates their memory.
+#include "allocator/space/huge_unit.h"
+#include "allocator/space/superblock.h"
+#include "base/bits.h"
+
+// Takes the highest free and touched, or the lowest free and untouched, run of at most slices_max
+// slices of this superblock. 0: none, or contended.
+static uint64_t superblock_take_free(struct superblock* superblock, unsigned slices_max,
+                                     bool dirty) {
+    uint64_t free = atomic_get_ordered(&superblock->free);
+    for (unsigned tries = 0; tries < RUN_TRIES; tries++) {
+        uint64_t touched = atomic_get_ordered(&superblock->touched);
+        uint64_t eligible = dirty ? free & touched : free & ~touched;
+        if (eligible == 0) return 0;
+        unsigned first = bit_lowest(eligible);
+        unsigned end;
+        if (dirty) {
+            end = bit_highest(eligible) + 1;
+            uint64_t gaps = ~eligible & bit_range(0, end);
+            first = gaps == 0 ? 0 : bit_highest(gaps) + 1;
+            if (end - first > slices_max) first = end - slices_max;
+        } else {
+            uint64_t gaps = ~eligible & (~UINT64_C(0) << first);
+            end = gaps == 0 ? 64 : bit_lowest(gaps);
+            if (end - first > slices_max) end = first + slices_max;
+        }
+        uint64_t mask = bit_range(first, end - first);
+        if (atomic_try_bits(&superblock->free, &free, free & ~mask)) return mask;
+    }
+    return 0;
+}
+
+static struct free_run free_run_of(struct window* window, unsigned index, uint64_t mask) {
+    return (struct free_run){slice_address(window, index, bit_lowest(mask)), bit_count(mask)};
+}
+
+// From the highest superblocks below `end` on, at most RUN_PROBES of them. With `whole`, only whole
+// units of the huge zone.
+static struct free_run dirty_take_below(struct window* window, unsigned end, unsigned slices_max,
+                                        bool whole) {
+    for (unsigned probe = 0; probe < RUN_PROBES && end > 0; probe++) {
+        unsigned index = index_set_last(window_set(window, SET_DIRTY), end);
+        if (index >= WINDOW_SUPERBLOCKS) break;
+        struct superblock* superblock = &window->superblocks[index];
+        uint64_t mask = whole && superblock_in_huge_zone(window, index)
+                            ? huge_unit_take_dirty(superblock)
+                            : superblock_take_free(superblock, slices_max, true);
+        if (mask != 0) return free_run_of(window, index, mask);
+        end = index;
+        superblock_correct_dirty(window, index);
+    }
+    return (struct free_run){NULL, 0};
+}
+
+static struct free_run dirty_take_of(unsigned partition, unsigned slices_max, bool whole) {
+    unsigned number = 0;
+    struct window* window;
+    for (; (window = window_next(partition, SET_DIRTY, &number)) != NULL; number++) {
+        struct free_run run = dirty_take_below(window, WINDOW_SUPERBLOCKS, slices_max, whole);
+        if (run.slices == 0) run = dirty_take_below(window, HUGE_ZONE_FIRST, slices_max, whole);
+        if (run.slices != 0) return run;
+    }
+    return (struct free_run){NULL, 0};
+}
+
+struct free_run run_take_dirty(unsigned slices_max) {
+    // A part of a unit is the last resort: its huge page is split.
+    bool whole = slices_max >= HUGE_SLICES / 2;
+    for (unsigned passes = whole ? 2 : 1; passes > 0; passes--, whole = false) {
+        for (unsigned partition = PARTITION_COUNT; partition-- > 0;) {
+            struct free_run run = dirty_take_of(partition, slices_max, whole);
+            if (run.slices != 0) return run;
+        }
+    }
+    return (struct free_run){NULL, 0};
+}
+
+bool run_splits_unit(struct free_run run) {
+    struct window* window = window_find(run.start);
+    unsigned index = (unsigned)((size_t)(run.start - window->base) / SUPERBLOCK_BYTES);
+    return superblock_in_huge_zone(window, index) && run.slices < HUGE_SLICES;
+}
+
+struct free_run run_take_cold(unsigned slices_max) {
+    unsigned number = 0;
+    for (struct window* window; (window = window_next(0, SET_RUNS, &number)) != NULL; number++) {
+        for (unsigned index = 0;; index++) {
+            index = index_set_next(window_set(window, SET_RUNS), index);
+            if (index >= WINDOW_SUPERBLOCKS) break;
+            uint64_t mask = superblock_take_free(&window->superblocks[index], slices_max, false);
+            if (mask != 0) return free_run_of(window, index, mask);
+        }
+    }
+    return (struct free_run){NULL, 0};
+}
+
+void run_return(struct free_run run, enum run_state state) {
+    struct window* window = window_find(run.start);
+    size_t slice = (size_t)(run.start - window->base) / SLICE_BYTES;
+    unsigned index = (unsigned)(slice / SUPERBLOCK_SLICES);
+    uint64_t mask = bit_range((unsigned)(slice % SUPERBLOCK_SLICES), run.slices);
+    struct superblock* superblock = &window->superblocks[index];
+    int64_t touched = (int64_t)bit_count(atomic_get(&superblock->touched) & mask);
+    if (state == RUN_DISCARDED) {
+        (void)atomic_and_ordered(&superblock->touched, ~mask);
+        (void)atomic_and_ordered(&superblock->zero, ~mask);
+        slices_count_dirty(-touched);
+        if (superblock_in_huge_zone(window, index) && run.slices == HUGE_SLICES) {
+            huge_units_close(window, index, mask);
+            return;
+        }
+    } else if (state == RUN_POPULATED) {
+        (void)atomic_or_ordered(&superblock->touched, mask);
+        (void)atomic_or_ordered(&superblock->zero, mask);
+        slices_count_dirty((int64_t)run.slices - touched);
+    }
+    uint64_t before = atomic_or_ordered(&superblock->free, mask);
+    superblock_file(window, index, before, before | mask);
+    if (superblock_is_dirty(superblock)) window_set_add(window, SET_DIRTY, index);
+}
+
+bool run_open_closed(void) {
+    if (partition_now() != 0) return false;
+    struct free_run run = run_take_closed();
+    if (run.slices != 0) run_return(run, RUN_AS_BEFORE);
+    return run.slices != 0;
+}

@@ -1,0 +1,132 @@
+#include "allocator/warm/fill.h"
+#include "allocator/space/window.h"
+#include "allocator/warm/policy.h"
+#include "base/atomic.h"
+#include "base/bits.h"
+#include "base/random.h"
+#include "os/memory.h"
+
+#define PART_ALL 256u
+
+static struct {
+    struct {
+        atomic_word start; // 0: none
+        atomic_word span;
+        atomic_state draws; // blocks of the range since it began
+    } places[FILL_PLACES];
+    atomic_state watched; // places in use; a hint
+    atomic_state judged;  // 1: `part` is known
+    atomic_state part;    // of the probes that was filled, in 256ths
+    atomic_state draws;   // blocks since the last probe
+} ranges[FILL_RANGES];
+
+static unsigned range_of(size_t bytes) {
+    if (bytes <= SLICE_BYTES) return 0;
+    unsigned range = 1 + (bit_highest((bytes - 1) / SLICE_BYTES)) / 2;
+    return range < FILL_RANGES ? range : FILL_RANGES - 1;
+}
+
+// Threads may draw the same numbers.
+static size_t random_offset(size_t bytes) {
+    static atomic_bits state;
+    uint64_t drawn = atomic_get(&state);
+    size_t offset = (size_t)(random_next(&drawn) % bytes);
+    atomic_set(&state, drawn);
+    return offset;
+}
+
+// With `at_least_all`, an empty place ends the look.
+static unsigned filled_samples(const char* start, size_t bytes, bool at_least_all) {
+    unsigned filled = 0;
+    for (unsigned i = 0; i < FILL_SAMPLES; i++) {
+        bool resident = os_page_is_resident(start + random_offset(bytes));
+        if (!resident && at_least_all) return 0;
+        filled += resident;
+    }
+    return filled;
+}
+
+// An empty probe ends the expectation at once; several filled ones restore it.
+static void judge(unsigned range, unsigned filled) {
+    uint32_t here = PART_ALL * filled / FILL_SAMPLES;
+    uint32_t before = atomic_get(&ranges[range].part);
+    bool first = atomic_get(&ranges[range].judged) == 0;
+    atomic_set(&ranges[range].part,
+               first ? here : (FILL_WEIGHT * before + here) / (FILL_WEIGHT + 1));
+    atomic_set(&ranges[range].judged, 1);
+}
+
+// The probe leaves its place. False: another thread was faster.
+static bool leave(unsigned range, unsigned i, uintptr_t start) {
+    if (!atomic_try_word(&ranges[range].places[i].start, &start, 0)) return false;
+    (void)atomic_sub(&ranges[range].watched, 1);
+    return true;
+}
+
+static void look(unsigned range, unsigned i, bool last) {
+    uintptr_t start = atomic_get_acquire(&ranges[range].places[i].start);
+    size_t span = atomic_get(&ranges[range].places[i].span);
+    if (start == 0) return;
+    unsigned filled = filled_samples((const char*)start, span, !last);
+    if (filled < FILL_SAMPLES && !last) return;
+    if (leave(range, i, start)) judge(range, filled);
+}
+
+bool fill_is_expected(size_t bytes) {
+    unsigned range = range_of(bytes);
+    return atomic_get(&ranges[range].judged) != 0 && atomic_get(&ranges[range].part) >= FILL_ENOUGH;
+}
+
+bool fill_expects(size_t bytes) {
+    unsigned range = range_of(bytes);
+    for (unsigned i = 0; i < FILL_PLACES && atomic_get(&ranges[range].watched) != 0; i++) {
+        uint32_t draws = atomic_get(&ranges[range].places[i].draws) + 1;
+        atomic_set(&ranges[range].places[i].draws, draws);
+        if ((draws & (draws - 1)) == 0) look(range, i, draws >= FILL_DRAWS_LAST);
+    }
+    return fill_is_expected(bytes);
+}
+
+bool fill_is_probe(size_t bytes) {
+    unsigned range = range_of(bytes);
+    uint32_t drawn = atomic_get(&ranges[range].draws) + 1;
+    atomic_set(&ranges[range].draws, drawn < FILL_DRAWS ? drawn : 0);
+    return drawn >= FILL_DRAWS;
+}
+
+// The size is written before the place is given a start: until then no thread reads it.
+void fill_watch(char* start, size_t span, size_t bytes) {
+    unsigned range = range_of(bytes);
+    if (atomic_get(&ranges[range].watched) >= FILL_PLACES) return;
+    for (unsigned i = 0; i < FILL_PLACES; i++) {
+        uintptr_t expected = 0;
+        if (atomic_get(&ranges[range].places[i].start) != 0) continue;
+        atomic_set(&ranges[range].places[i].span, span);
+        atomic_set(&ranges[range].places[i].draws, 0);
+        if (!atomic_try_word(&ranges[range].places[i].start, &expected, (uintptr_t)start)) continue;
+        (void)atomic_add(&ranges[range].watched, 1);
+        return;
+    }
+}
+
+void fill_end(const char* start, size_t bytes) {
+    unsigned range = range_of(bytes);
+    if (atomic_get(&ranges[range].watched) == 0) return;
+    for (unsigned i = 0; i < FILL_PLACES; i++) {
+        if (atomic_get(&ranges[range].places[i].start) == (uintptr_t)start) look(range, i, true);
+    }
+}
+
+bool fill_doubles(const char* start, size_t bytes, size_t bytes_after) {
+    if (bytes < HUGE_SLICES * SLICE_BYTES || bytes_after < bytes + bytes / 2) return false;
+    return filled_samples(start, bytes, true) == FILL_SAMPLES;
+}
+
+void fill_forget(void) {
+    for (unsigned range = 0; range < FILL_RANGES; range++) {
+        for (unsigned i = 0; i < FILL_PLACES; i++) atomic_set(&ranges[range].places[i].start, 0);
+        atomic_set(&ranges[range].watched, 0);
+        atomic_set(&ranges[range].judged, 0);
+        atomic_set(&ranges[range].draws, 0);
+    }
+}

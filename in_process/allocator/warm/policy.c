@@ -1,0 +1,189 @@
+#include "allocator/warm/policy.h"
+#include "allocator/space/partition.h"
+#include "allocator/space/run.h"
+#include "allocator/space/window.h"
+#include "allocator/warm/mapping_cache.h"
+#include "base/options.h"
+#include "os/process.h"
+
+struct policy policy;
+
+static size_t at_least_0(int64_t count) {
+    return count < 0 ? 0 : (size_t)count;
+}
+
+static int64_t sparse_part(size_t bytes) {
+    return (int64_t)(bytes - bytes / SPARSE_SHARE);
+}
+
+static size_t cached_slices(void) {
+    size_t bytes = mapping_cache_bytes();
+    int64_t absent = atomic_get(&policy.absent);
+    int64_t most = sparse_part(bytes);
+    if (absent > most) absent = most;
+    return (bytes - at_least_0(absent)) / SLICE_BYTES;
+}
+
+size_t policy_used(void) {
+    int64_t live = (int64_t)(run_live_slices() * SLICE_BYTES + jumbo_live_bytes());
+    int64_t used = live - atomic_get(&policy.untouched);
+    return at_least_0(used / (int64_t)SLICE_BYTES - atomic_get(&policy.kept));
+}
+
+size_t policy_idle(void) {
+    return run_dirty_slices() + cached_slices() + at_least_0(atomic_get(&policy.kept)) +
+           at_least_0(atomic_get(&policy.under_way)) * HUGE_SLICES;
+}
+
+size_t policy_budget(size_t used) {
+    return BUDGET_BASE + (used < BUDGET_SHARE_FROM ? 0 : used / BUDGET_SHARE);
+}
+
+bool policy_admits_kept(size_t slices) {
+    size_t budget = policy_budget(policy_used());
+    return at_least_0(atomic_get(&policy.kept)) + slices <= budget / KEPT_SHARE &&
+           policy_idle() + slices <= budget && policy_cap_admits(slices);
+}
+
+bool policy_may_have_huge(void) {
+    uint32_t known = atomic_get(&policy.huge);
+    return known == HUGE_AVAILABLE ||
+           (known == HUGE_UNKNOWN && option_get(OPTION_KEEPER) != KEEPER_NEVER);
+}
+
+bool policy_admits_unit(unsigned slices) {
+    if (partition_now() != 0 || !policy_may_have_huge()) return false; // units are of partition 0
+    size_t used = policy_used();
+    if (used + slices < UNITS_FROM || !policy_cap_admits(HUGE_SLICES)) return false;
+    return policy_idle() + HUGE_SLICES <= policy_budget(used) + slices;
+}
+
+bool policy_trusts(unsigned slices) {
+    size_t used = policy_used();
+    return used >= UNITS_FROM &&
+           at_least_0(atomic_get(&policy.trusted)) + slices <= used / TRUST_SHARE;
+}
+
+// --- The period ----------------------------------------------------------------------------------
+
+static size_t recent_peak(size_t used) {
+    uint64_t now = atomic_get(&policy.peak_now);
+    uint64_t before = atomic_get(&policy.peak_before);
+    uint64_t peak = now > before ? now : before;
+    return peak > used ? peak : used;
+}
+
+bool policy_is_above_cap(void) {
+    return !policy_cap_admits(0) &&
+           run_dirty_slices() + mapping_cache_bytes() / SLICE_BYTES > CAP_WARM;
+}
+
+bool policy_is_above(void) {
+    if (policy_is_above_cap()) return true;
+    if (option_get(OPTION_RESET_DELAY) < 0) return false; // the program keeps all
+    size_t idle = policy_idle();
+    if (idle <= BUDGET_BASE) return false;
+    size_t used = policy_used();
+    size_t peak = recent_peak(used);
+    size_t stays = peak < BUDGET_SHARE_FROM ? peak / SMALL_PEAK_SHARE : peak;
+    if (stays < used) stays = used;
+    return used + idle > stays + policy_budget(peak) + policy_target();
+}
+
+void policy_note(void) {
+    size_t used = policy_used();
+    if (used > atomic_get(&policy.peak_now)) atomic_set(&policy.peak_now, used);
+    size_t dirty = run_dirty_slices();
+    if (dirty < atomic_get(&policy.lowest)) atomic_set(&policy.lowest, dirty);
+}
+
+// What may stay although it was not needed.
+static size_t idle_at_rest(void) {
+    size_t stays = policy_budget(policy_used()) / IDLE_SHARE;
+    size_t target = policy_target();
+    return target > stays ? target : stays;
+}
+
+// A race between threads loses at most one record; the next period corrects that.
+static void period_turn(int64_t delay_ms) {
+    uint64_t now = os_clock_ms();
+    uint64_t end = atomic_get(&policy.period_end_ms);
+    uint64_t length = (uint64_t)delay_ms / PERIODS_A_DELAY;
+    if (now < end && end <= now + length) return; // else the delay was shortened meanwhile
+    if (!atomic_try_bits(&policy.period_end_ms, &end, now + length)) return;
+    policy_note();
+    uint64_t lowest = atomic_get(&policy.lowest);
+    size_t stays = idle_at_rest();
+    atomic_set(&policy.surplus, end != 0 && lowest > stays ? lowest - stays : 0);
+    atomic_set(&policy.lowest, run_dirty_slices());
+    atomic_set(&policy.peak_before, atomic_get(&policy.peak_now));
+    atomic_set(&policy.peak_now, policy_used());
+}
+
+size_t policy_surplus(void) {
+    int64_t delay_ms = option_get(OPTION_RESET_DELAY);
+    if (delay_ms >= 0) period_turn(delay_ms);
+    return atomic_get(&policy.surplus);
+}
+
+void policy_returned(size_t slices) {
+    uint64_t due = atomic_get(&policy.surplus);
+    atomic_set(&policy.surplus, due > slices ? due - slices : 0);
+}
+
+bool policy_is_at_rest(void) {
+    return run_dirty_slices() <= idle_at_rest() && mapping_cache_bytes() == 0;
+}
+
+// --- Large blocks --------------------------------------------------------------------------------
+
+void policy_begin_sparse(struct page* page) {
+    page->sparse = 1;
+    policy_touch(-sparse_part(page->bytes));
+}
+void policy_end_sparse(struct page* page) {
+    if (page->sparse == 0) return;
+    page->sparse = 0;
+    policy_touch(sparse_part(page->bytes));
+}
+void policy_resize_large(struct page* page, size_t bytes) {
+    bool sparse = page->sparse != 0;
+    policy_end_sparse(page);
+    page->bytes = bytes;
+    if (sparse) policy_begin_sparse(page);
+}
+
+void policy_cache(bool sparse, size_t bytes) {
+    int64_t most = sparse_part(mapping_cache_bytes()); // older ones may have been returned
+    if (atomic_get(&policy.absent) > most) atomic_set(&policy.absent, most);
+    if (sparse) (void)atomic_add(&policy.absent, sparse_part(bytes));
+}
+void policy_uncache(struct page* page) {
+    if (atomic_get(&policy.absent) < sparse_part(page->bytes)) return;
+    (void)atomic_sub(&policy.absent, sparse_part(page->bytes));
+    policy_begin_sparse(page);
+}
+
+// --- The control group's limit -------------------------------------------------------------------
+
+void policy_set_cap(size_t slices) {
+    atomic_set(&policy.cap, slices == SIZE_MAX ? 0 : slices > 0 ? slices : 1);
+}
+size_t policy_held(void) {
+    return run_live_slices() + run_dirty_slices() +
+           (jumbo_live_bytes() + mapping_cache_bytes()) / SLICE_BYTES;
+}
+bool policy_cap_admits(size_t slices) {
+    uint64_t most = atomic_get(&policy.cap);
+    return KEEL_LIKELY(most == 0) || policy_held() + slices <= most;
+}
+
+void policy_forget(void) {
+    atomic_set(&policy.under_way, 0);
+    policy_set_keeper(false);
+}
+
+bool policy_check(void) {
+    return atomic_get(&policy.untouched) >= 0 && atomic_get(&policy.trusted) >= 0 &&
+           atomic_get(&policy.kept) >= 0 && atomic_get(&policy.under_way) >= 0;
+}

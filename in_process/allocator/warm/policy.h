@@ -1,0 +1,178 @@
+// The policy for memory: how much of it stays with the process although the program does not use
+// it. All other files ask here; no other file has a share or a threshold of its own.
+//
+// A first touch of 4 KiB is a page fault, 0.5 to 2 µs, and of 2 MiB as one huge page 0.1 to 0.3 ms,
+// a fifth of the 512 small ones. So memory that the program has touched once is worth keeping, and
+// a program that will fill 2 MiB should get them at once. But everything that is kept, or given out
+// before it is used, is taken from others. The policy has five rules.
+//
+// 1. *Used* is what the program has touched of its live blocks, as far as Keel knows: the carved
+//    part of cold pages, all of warm ones, all of large blocks on resident memory, and of others an
+//    eighth (policy_used). Slices that are given out but untouched are not used: 200 threads with a
+//    page in each of 6 classes use 5 MiB of their 75.
+// 2. *Idle* is what is resident and belongs to no live block and to no page with live blocks: free
+//    slices that were touched, cached mappings, slices that heaps keep, and units that are being
+//    populated (policy_idle). It has *one budget* for the whole process (policy_budget):
+//
+//      used below 16 MiB            2 MiB, whatever the number of threads and classes
+//      above                        2 MiB and an eighth of what is used
+//
+//    A unit of 2 MiB is populated only if the budget has room for what will be left of it; a heap
+//    keeps an empty slice, the keeper prepares memory, only within the budget.
+// 3. What was used within the last period may come back: memory that the program frees stays
+//    until a whole period (half of KEEL_PURGE_DELAY_MS) has passed in which it was not needed. So
+//    used and idle together are at most the highest use of this and the last period (below 16 MiB
+//    half of it, or what is used), and the budget (policy_is_above). Afterwards idle memory goes
+//    back down to half the budget. The keeper returns it, or without one the slow paths, a quantum
+//    each.
+// 4. Memory that is resident at once is for what will be filled. A page of small blocks gets it
+//    when the thread has filled FILLED_ENOUGH pages of the class. Before that a thread gets one on
+//    *trust* for each page that it has filled, the whole process for half of what is used. Others
+//    begin cold: they occupy the system pages that are touched. A large block, and a page of
+//    blocks above 8 KiB, gets it when such blocks were seen to be filled (fill.h).
+// 5. Below a control group's limit, in a limited address space, and where the system has no huge
+//    pages, no units are populated, and less stays (policy_cap_admits).
+//
+// Where time and memory exclude each other: below 16 MiB memory wins. A process of 2 MiB holds at
+// most 4; its first pages are cold, which costs a page fault for each 4 KiB. Above, the tail wins.
+// The first large blocks of a program are cold, also one of 200 MiB: nobody has seen yet that the
+// program fills such blocks. Idle memory is measured against the highest use of the last two
+// periods and not against the use of the moment: else a program that frees and allocates the same
+// 40 MiB in turn would take all of its page faults again each time. A program of one thread that
+// frees its memory and then only sleeps, or calls only fast paths, keeps what it freed.
+//
+// What defeats it: threads that use memory one after the other, each on pages of its own, because
+// free blocks of a page stay in its thread's heap. Programs that fill their blocks but for a few
+// bytes of each system page; what a program touches inside of a warm page is not seen.
+#ifndef KEEL_ALLOCATOR_WARM_POLICY_H
+#define KEEL_ALLOCATOR_WARM_POLICY_H
+
+#include "allocator/space/page_map.h"
+#include "base/atomic.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// The tunables. Slices have 64 KiB.
+enum {
+    BUDGET_BASE = 32,        // slices: one unit of 2 MiB, the least with which units are possible
+    BUDGET_SHARE_FROM = 256, // slices used, 16 MiB: below, the base is all
+    BUDGET_SHARE = 8,        // above, one more for so many used
+    KEPT_SHARE = 8,          // of the budget, what all heaps together may keep for themselves
+    IDLE_SHARE = 2,          // of the budget, what may stay when it was not needed
+    SMALL_PEAK_SHARE = 2,    // of a peak below that, what stays for a period
+    // Slices used, 512 KiB: by then small faults have cost as much as a unit. 2 MiB in the secure
+    // flavour, whose freed large blocks wait in quarantine.
+    UNITS_FROM = KEEL_SECURE ? 32 : 8,
+    TRUST_SHARE = 2,     // pages on trust: one slice for so many used
+    FILLED_ENOUGH = 3,   // pages of a class that a thread has filled
+    SPARSE_SHARE = 8,    // of a large block on cold memory, the part that counts as used
+    FILL_DRAWS = 8,      // fill.h: one block in so many is a probe
+    FILL_WEIGHT = 1,     // fill.h: the estimate before, against a new probe
+    FILL_ENOUGH = 208,   // fill.h: in 256ths; what is not filled is a quarter of what is
+    CAP_WARM = 16,       // slices that stay warm even above a control group's limit
+    PERIODS_A_DELAY = 2, // periods in KEEL_PURGE_DELAY_MS
+};
+
+// The state. Slices, unless another unit is said; any thread writes.
+struct policy {
+    atomic_signed untouched; // bytes of pages and large blocks that the program has not touched yet
+    atomic_signed absent;    // bytes of cached mappings that the program has not touched either
+    atomic_signed trusted;   // of pages that began warm on trust, and are not filled yet
+    atomic_signed kept;      // free slices in heaps, which count as live in slice_counts
+    atomic_signed under_way; // units of 2 MiB that threads are populating
+    atomic_bits peak_now;    // highest use of this period
+    atomic_bits peak_before; // and of the last one
+    atomic_bits lowest;      // lowest number of free touched slices in this period
+    atomic_bits surplus; // of them, those that the last period did not need, less those returned
+    atomic_bits period_end_ms; // 0: no period has begun
+    atomic_bits target;        // free touched slices that the keeper prepares or kl_warm demands
+    atomic_bits cap;           // live and idle slices that the control group admits; 0: no limit
+    atomic_state has_keeper;   // a keeper runs: slow paths return nothing
+    atomic_state is_preferred; // the program has called kl_warm: all pages begin warm
+    atomic_state huge;         // enum policy_huge
+};
+enum policy_huge { HUGE_UNKNOWN, HUGE_NONE, HUGE_AVAILABLE }; // whether units are huge pages
+extern struct policy policy;
+
+size_t policy_used(void);
+size_t policy_idle(void);
+size_t policy_budget(size_t used);
+
+// True: heaps may keep so many slices more.
+bool policy_admits_kept(size_t slices);
+// True: a unit may be populated, of which `slices` are needed at once.
+bool policy_admits_unit(unsigned slices);
+// True: a page of so many slices may begin warm on trust.
+bool policy_trusts(unsigned slices);
+// True: used and idle memory together exceed what rule 3 admits.
+bool policy_is_above(void);
+
+// Notes what is used now. For slow paths that take or release slices.
+void policy_note(void);
+// The free slices that are to go back; ends the period if it is over.
+size_t policy_surplus(void);
+// So many of them have gone back.
+void policy_returned(size_t slices);
+KEEL_INLINE bool policy_has_surplus(void) {
+    return atomic_get(&policy.surplus) > 0;
+}
+// True: there is nothing to return, now or later.
+bool policy_is_at_rest(void);
+
+// A large block on cold memory begins, ends, or gets another size. O(1).
+void policy_begin_sparse(struct page* page);
+void policy_end_sparse(struct page* page);
+void policy_resize_large(struct page* page, size_t bytes); // sets page->bytes
+// A large block that ends becomes a cached mapping; a cached mapping becomes a block. Which of the
+// cached mappings are sparse is not known exactly. O(1).
+void policy_cache(bool sparse, size_t bytes);
+void policy_uncache(struct page* page);
+
+KEEL_INLINE void policy_touch(int64_t bytes) {
+    (void)atomic_sub(&policy.untouched, bytes);
+}
+KEEL_INLINE void policy_trust(int64_t slices) {
+    (void)atomic_add(&policy.trusted, slices);
+}
+KEEL_INLINE void policy_keep(int64_t slices) {
+    (void)atomic_add(&policy.kept, slices);
+}
+
+// The control group leaves room for this many slices, live and idle together; SIZE_MAX: no limit.
+void policy_set_cap(size_t slices);
+bool policy_cap_admits(size_t slices);
+bool policy_is_above_cap(void);
+size_t policy_held(void); // live and idle slices
+
+KEEL_INLINE void policy_set_keeper(bool runs) {
+    atomic_set(&policy.has_keeper, runs);
+}
+KEEL_INLINE bool policy_has_keeper(void) {
+    return atomic_get(&policy.has_keeper) != 0;
+}
+KEEL_INLINE void policy_set_preferred(bool by_program) {
+    atomic_set(&policy.is_preferred, by_program);
+}
+KEEL_INLINE bool policy_is_preferred(void) {
+    return atomic_get(&policy.is_preferred) != 0;
+}
+KEEL_INLINE void policy_set_target(size_t slices) {
+    atomic_set(&policy.target, slices);
+}
+KEEL_INLINE size_t policy_target(void) {
+    return atomic_get(&policy.target);
+}
+// The system gives huge pages to those who ask. Before this call, the first unit shows it.
+KEEL_INLINE void policy_set_huge(bool available) {
+    atomic_set(&policy.huge, available ? HUGE_AVAILABLE : HUGE_NONE);
+}
+bool policy_may_have_huge(void);
+
+// In the child of a fork, which has only the forking thread.
+void policy_forget(void);
+
+// Verifies that no count is negative; only when no other thread is active.
+bool policy_check(void);
+
+#endif

@@ -1,0 +1,70 @@
+// Populating and discarding free slices, as the policy (policy.h) demands. Free slices that occupy
+// memory are *dirty*; requests take them first, without a page fault.
+//
+// Bound: one call of reserve_step makes at most one madvise, of at most PURGE_QUANTUM_SLICES, and
+// at most one munmap, of at most 1 MiB of a freed mapping. If a keeper runs, it does nothing.
+#ifndef KEEL_ALLOCATOR_WARM_RESERVE_H
+#define KEEL_ALLOCATOR_WARM_RESERVE_H
+
+#include "allocator/warm/policy.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+#define PURGE_QUANTUM_SLICES 1u
+
+// Called by slow paths that took slices. Returns warm memory if the control group has no room for
+// it, with at most CAP_CALLS calls to the system, even if a keeper runs.
+#define CAP_CALLS 32u
+void reserve_note(void);
+
+// Called by slow paths that released slices: discards one quantum if some is due and no keeper
+// runs. False: there was nothing to do.
+bool reserve_step(void);
+
+// The same after the release of a block of more than RESERVE_LARGE_SLICES slices. The latency
+// contract does not cover such a block, so one call may discard as many slices as the block has,
+// run by run: at most 40 calls to the system.
+#define RESERVE_LARGE_SLICES ((size_t)64) // 4 MiB
+void reserve_step_large(size_t slices);
+
+// True if a large block that is about to be freed may stay warm.
+bool reserve_admits_warm(void);
+
+// Discards at most slices_max slices in one call to the system. Returns their number; 0: none are
+// free, or the system refused.
+size_t reserve_discard(unsigned slices_max);
+
+// Populates at most slices_max slices, and their metadata, in one call to the system, after those
+// that map new slices if no cold one is left. 0: no memory, or not supported.
+size_t reserve_populate(unsigned slices_max);
+
+// Populates a unit of the huge zone, 2 MiB, as one huge page if the system has one. May take 0.3
+// ms; any thread. 0 as above.
+size_t reserve_populate_huge(void);
+
+// Takes warm slices for memory that will be filled. If none fit, and the policy admits it, this
+// thread populates a unit, after MISSED_SLICES_MAX slices that were missed since the last one, or
+// MISSED_BESIDE_MAX while another thread populates one. Start NULL: no warm slices.
+#define MISSED_SLICES_MAX 2u
+#define MISSED_BESIDE_MAX 4u
+struct run reserve_take(unsigned slices);
+
+// True while a thread populates or discards slices, which no other thread can take meanwhile.
+bool reserve_is_maintained(void);
+
+// In the child of a fork, which has only the forking thread.
+void reserve_forget(void);
+
+// Discards all free slices. Unbounded; for explicit requests.
+void reserve_discard_all(void);
+
+// --- The limit (KEEL_LIMIT) ----------------------------------------------------------------------
+
+// Bytes given out to pages and large blocks together.
+size_t limit_held_bytes(void);
+
+// True if `bytes` more stay within the limit, or there is none. Threads that ask at the same time
+// may together exceed it by what each of them takes.
+bool limit_admits(size_t bytes);
+
+#endif
