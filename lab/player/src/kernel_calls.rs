@@ -167,20 +167,6 @@ mod patch {
     recorded!(prctl, Call::Other, libc::SYS_prctl, a, b, c, d, e);
     recorded!(sched_yield, Call::Yield, libc::SYS_sched_yield,);
 
-    unsafe extern "C" fn syscall(
-        number: c_long,
-        a: usize,
-        b: usize,
-        c: usize,
-        d: usize,
-        e: usize,
-        f: usize,
-    ) -> isize {
-        record(kind_of(number));
-        // SAFETY: passed on.
-        returned(unsafe { raw(number, a, b, c, d, e, f) })
-    }
-
     fn kind_of(number: c_long) -> Call {
         match number {
             libc::SYS_futex => Call::Futex,
@@ -207,6 +193,20 @@ mod patch {
         record(kind_of(number));
         // SAFETY: passed on.
         unsafe { raw(number, a, b, c, d, e, f) }
+    }
+
+    /// The C library's function: the same call, with the error in errno.
+    unsafe extern "C" fn syscall(
+        number: c_long,
+        a: usize,
+        b: usize,
+        c: usize,
+        d: usize,
+        e: usize,
+        f: usize,
+    ) -> isize {
+        // SAFETY: passed on.
+        returned(unsafe { keel_call(number, a, b, c, d, e, f) })
     }
 
     pub fn watch_keel(function: *mut c_void) -> bool {
