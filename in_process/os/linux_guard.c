@@ -1,12 +1,10 @@
-// Guards. Linux 6.13 marks pages of a mapping as inaccessible (MADV_GUARD_INSTALL); the mapping
-// stays one. Elsewhere mprotect makes them inaccessible, which divides it.
+// Linux 6.13 marks pages of a mapping as inaccessible (MADV_GUARD_INSTALL); the mapping stays one.
 #include "base/atomic.h"
 #include "base/counters.h"
 #include "os/call.h"
 #include "os/memory.h"
 #include "os/thread.h"
 #include <errno.h>
-#include <string.h>
 #include <time.h>
 
 // Older headers lack the names.
@@ -14,7 +12,6 @@ enum { GUARD_INSTALL = 102, GUARD_REMOVE = 103 };
 
 enum { GUARDS_UNKNOWN, GUARDS_LIGHT, GUARDS_PROTECT };
 static atomic_state guard_kind; // what this system has
-static atomic_state is_mixed;   // it has the first kind, but has refused it for some range
 
 static void count_call(void) {
     count_event(EVENT_MAP, 1);
@@ -51,41 +48,6 @@ bool os_mark_guard(void* start, size_t bytes) {
     return os_guards_are_light() && advise(start, bytes, GUARD_INSTALL);
 }
 
-bool os_guard(void* start, size_t bytes) {
-    bool light = os_mark_guard(start, bytes);
-    if (!light) {
-        if (os_guards_are_light()) atomic_set(&is_mixed, 1);
-        // The range may be one that cannot be written.
-        if (!os_discard(start, bytes) && os_allow_writing(start, bytes)) memset(start, 0, bytes);
-        os_forbid_access(start, bytes);
-    }
-    return light;
-}
-
-bool os_unguard(void* start, size_t bytes) {
-    bool light = os_guards_are_light();
-    bool open = !light || advise(start, bytes, GUARD_REMOVE);
-    if (!light || atomic_get(&is_mixed) != 0) open &= os_allow_writing(start, bytes);
-    return open;
-}
-
-void* os_map_guarded(size_t bytes) {
-    size_t guard = os_page_bytes();
-    if (os_guards_are_light()) {
-        char* whole = os_map(bytes + 2 * guard, guard);
-        if (whole == NULL) return NULL;
-        (void)os_guard(whole, guard);
-        (void)os_guard(whole + guard + bytes, guard);
-        return whole + guard;
-    }
-    char* whole = os_map_closed(bytes + 2 * guard, guard);
-    if (whole == NULL) return NULL;
-    if (os_allow_writing(whole + guard, bytes)) return whole + guard;
-    os_unmap(whole, bytes + 2 * guard);
-    return NULL;
-}
-
-void os_unmap_guarded(void* start, size_t bytes) {
-    size_t guard = os_page_bytes();
-    os_unmap((char*)start - guard, bytes + 2 * guard);
+bool os_unmark_guard(void* start, size_t bytes) {
+    return advise(start, bytes, GUARD_REMOVE);
 }

@@ -43,6 +43,8 @@ void os_forbid_writing(void* start, size_t bytes);
 bool os_guards_are_light(void);
 // Marks the range, which may have been inaccessible before. False: the system refuses.
 bool os_mark_guard(void* start, size_t bytes);
+// Removes the marks of a range, which then is all zero. False: the system refuses.
+bool os_unmark_guard(void* start, size_t bytes);
 // Makes the range, which can be written, inaccessible and returns its memory, or zeroes it. False:
 // its mapping is divided now.
 bool os_guard(void* start, size_t bytes);
@@ -114,7 +116,7 @@ void os_provide(void* start, size_t bytes);
 bool os_touch_huge(void* start, size_t bytes);
 
 // For each page of the range: bit 0 of its byte is set if it has memory. False: a part of the range
-// is not mapped.
+// is not mapped, or the system does not state it.
 bool os_resident(void* start, size_t bytes, unsigned char* resident);
 KEEL_INLINE bool os_page_is_resident(const void* address) {
     unsigned char resident = 0;

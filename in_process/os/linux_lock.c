@@ -1,7 +1,7 @@
 // After U. Drepper, "Futexes Are Tricky" (2011), mutex 2: state 2 makes the holder wake one
 // sleeper.
-#include "os/lock.h"
 #include "os/call.h"
+#include "os/lock.h"
 #include <linux/futex.h>
 #include <time.h>
 

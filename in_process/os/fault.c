@@ -8,7 +8,7 @@ static os_fault_examiner* examine_fault;
 static struct sigaction before; // the action that this one replaced
 
 static enum os_access access_of(const ucontext_t* context) {
-#if defined(__x86_64__)
+#if defined(__linux__) && defined(__x86_64__)
     return (context->uc_mcontext.gregs[REG_ERR] & 2) != 0 ? OS_WRITE : OS_READ;
 #else
     (void)context;
