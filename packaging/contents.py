@@ -26,7 +26,8 @@ TEXT = re.compile(r"(LICEN[SC]E|COPYING|NOTICE|UNLICENSE)", re.I)
 
 def metadata(manifest):
     command = ["cargo", "metadata", "--format-version", "1", "--locked", "--manifest-path",
-               manifest, "--filter-platform", os.uname().machine + "-unknown-linux-gnu"]
+               manifest, "--filter-platform",
+               os.environ.get("KEEL_MACHINE", os.uname().machine) + "-unknown-linux-gnu"]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 

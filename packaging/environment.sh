@@ -5,10 +5,10 @@
 # The linker is zig: it has the symbols of every version of glibc, so a program built here runs on
 # an older system. KEEL_GLIBC is the oldest glibc on which the programs of the lab run.
 KEEL_GLIBC=${KEEL_GLIBC:-2.28}
-KEEL_TRIPLE=$(uname -m)-unknown-linux-gnu
 
 # shellcheck source=packaging/version.sh
 source "$root/packaging/version.sh"
+KEEL_TRIPLE=$KEEL_MACHINE-unknown-linux-gnu
 export LC_ALL=C.UTF-8 TZ=UTC
 umask 022
 
@@ -30,5 +30,13 @@ export CARGO_PROFILE_RELEASE_DEBUG=false CARGO_INCREMENTAL=0
 
 # The C of the crates is compiled by the same compiler as in `make build`.
 triple_=${KEEL_TRIPLE//-/_}
+emulator=()
+if [ "$KEEL_MACHINE" != "$(uname -m)" ]; then
+    gnu=$KEEL_MACHINE-linux-gnu
+    export CMAKE_TOOLCHAIN_FILE=$root/cmake/$gnu.cmake
+    CC=$gnu-gcc CXX=$gnu-g++
+    export STRIP=$gnu-strip
+    emulator=("qemu-$KEEL_MACHINE-static" -L "/usr/$gnu")
+fi
 export "CC_$triple_=${CC:-cc}" "CXX_$triple_=${CXX:-c++}"
 export KEEL_CARGO="cargo zigbuild --target $KEEL_TRIPLE.$KEEL_GLIBC"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # prefix.sh [FOLDER]: builds Keel for other systems in FOLDER (build/packages) and installs it into
 # FOLDER/prefix, from which every package is made. The libraries need glibc 2.17, the programs of
-# the lab 2.28; packaging/verify.py checks both.
+# the lab 2.28; packaging/verify.py checks both. With KEEL_MACHINE=aarch64 it builds for arm64.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 out=$(realpath -m "${1:-$root/build/packages}")
@@ -24,7 +24,8 @@ exec "$tools/bin/python3" -m ziglang cc -target \$target "\$@" -Wno-error
 ZIGCC
 chmod +x "$out/zigcc"
 programs="keel-synthetic keel-patterns keel-overseer"
-CC=$out/zigcc cmake -S "$root" -B "$out/build/cmake-programs" -G Ninja -DKEEL_TESTS=OFF \
+CC=$out/zigcc env -u CMAKE_TOOLCHAIN_FILE cmake -S "$root" -B "$out/build/cmake-programs" -G Ninja \
+    -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR="$KEEL_MACHINE" -DKEEL_TESTS=OFF \
     -DKEEL_OUTPUT_DIR="$out/build/programs" >"$out/cmake.log"
 # shellcheck disable=SC2086
 cmake --build "$out/build/cmake-programs" --target $programs keel_bridge >>"$out/cmake.log" ||
@@ -38,10 +39,11 @@ for flavour in cmake cmake-secure cmake-debug; do
     cmake --install "$out/build/$flavour" --prefix "$prefix" >>"$out/cmake.log"
 done
 share=$prefix/share
-"$prefix/bin/keel" manual "$share/man/man1"
+keel() { ${emulator[@]+"${emulator[@]}"} "$prefix/bin/keel" "$@"; }
+keel manual "$share/man/man1"
 completion() { # completion SHELL FILE
     mkdir -p "$(dirname "$share/$2")"
-    "$prefix/bin/keel" completions "$1" >"$share/$2"
+    keel completions "$1" >"$share/$2"
 }
 completion bash bash-completion/completions/keel
 completion zsh zsh/site-functions/_keel
@@ -53,7 +55,7 @@ python3 "$root/packaging/contents.py" --licenses "$share/doc/keel/THIRD-PARTY.md
 
 # Debuggers need the repository's own build; strip also makes archives deterministic.
 find "$prefix" -type f \( -name '*.so*' -o -path '*/bin/*' -o -path '*/lib/keel/keel-*' \) \
-    -exec strip --strip-unneeded {} +
+    -exec "${STRIP:-strip}" --strip-unneeded {} +
 find "$prefix/lib" -maxdepth 1 -type f \( -name '*.a' -o -name '*.o' \) \
-    -exec strip --strip-debug --enable-deterministic-archives {} +
+    -exec "${STRIP:-strip}" --strip-debug --enable-deterministic-archives {} +
 "$root/packaging/verify.py" "$prefix"

@@ -6,7 +6,7 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 out=$(realpath -m "${1:-$root/build/packages}")
 source "$root/packaging/version.sh"
-name=keel-$VERSION-linux-$(uname -m)
+name=keel-$VERSION-linux-$KEEL_MACHINE
 tar --create --directory "$out/prefix/.." --transform "s,^prefix,$name,S" --sort=name --format=gnu \
     --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" --mode=u+w,go=rX prefix |
     xz -9 --threads=1 >"$out/$name.tar.xz"

@@ -59,7 +59,8 @@ def files(prefix):
 
 def main(out):
     project, version = settings()
-    machine, (major, minor) = os.uname().machine, (2, 28)
+    machine = os.environ.get("KEEL_MACHINE", os.uname().machine)
+    major, minor = 2, 28
     tag = f"py3-none-manylinux_{major}_{minor}_{machine}"
     information = f"keel-{version}.dist-info"
     contents = list(files(out / "prefix"))

@@ -25,7 +25,7 @@ say() { printf 'build: %s\n' "$*" >&2; }
 # them for profilers) if it differs, by renaming: running programs keep theirs, and times of
 # modification are right.
 put() {
-    strip -o "$2.new" "$1"
+    "${STRIP:-strip}" -o "$2.new" "$1"
     if cmp -s "$2.new" "$2"; then rm "$2.new"; else mv -f "$2.new" "$2"; fi
 }
 

@@ -1,8 +1,14 @@
 //! The folders of the installation, derived from the path of the `keel` executable,
 //! `<prefix>/bin/keel`.
 
-use anyhow::{Context as _, Result, bail};
-use std::path::{Path, PathBuf};
+#[cfg(feature = "bundled")]
+use crate::bundle::installed;
+#[cfg(not(feature = "bundled"))]
+use anyhow::Context as _;
+use anyhow::{Result, bail};
+#[cfg(not(feature = "bundled"))]
+use std::path::Path;
+use std::path::PathBuf;
 
 /// The folders of an installation or of `build/`.
 pub struct Layout {
@@ -15,14 +21,7 @@ impl Layout {
         if let Some(prefix) = std::env::var_os("KEEL_PREFIX") {
             return Ok(Layout { prefix: prefix.into() });
         }
-        let executable =
-            std::env::current_exe().context("cannot find the path of the running keel")?;
-        let executable = executable.canonicalize().unwrap_or(executable);
-        let prefix = executable
-            .parent()
-            .and_then(Path::parent)
-            .context("the keel executable is not in a bin/ folder")?;
-        Ok(Layout { prefix: prefix.to_path_buf() })
+        Ok(Layout { prefix: installed()? })
     }
 
     /// `lib/`: `libkeel.so`, `libkeel_recorder.so`.
@@ -49,4 +48,16 @@ impl Layout {
         }
         Ok(path)
     }
+}
+
+/// The prefix above the running executable.
+#[cfg(not(feature = "bundled"))]
+fn installed() -> Result<PathBuf> {
+    let executable = std::env::current_exe().context("cannot find the path of the running keel")?;
+    let executable = executable.canonicalize().unwrap_or(executable);
+    let prefix = executable
+        .parent()
+        .and_then(Path::parent)
+        .context("the keel executable is not in a bin/ folder")?;
+    Ok(prefix.to_path_buf())
 }

@@ -3,6 +3,8 @@
 
 #[macro_use]
 mod output;
+#[cfg(feature = "bundled")]
+mod bundle;
 mod commands;
 mod format;
 mod help;

@@ -3,7 +3,7 @@
 The other commands are those of `keel`. `record` and `try` run this Python on the given script (or
 `-m MODULE`, or `-c CODE`):
 
-- with PYTHONMALLOC=malloc: each of Python's objects is then an operation of the journal. Otherwise
+- with --python-objects: each of Python's objects is then an operation of the journal. Otherwise
   Python takes memory in arenas, and only large objects are seen;
 - with -X perf, if it is Python 3.12 or newer: `python -m keel blame` then names Python's functions.
 """
@@ -19,7 +19,7 @@ from typing import List, Tuple
 
 from ._program import program
 
-STACKS = "--stacks"
+OBJECTS, STACKS = "--python-objects", "--stacks"
 
 
 def interpreter() -> str:
@@ -59,6 +59,8 @@ def python_command(command: str, words: List[str]) -> List[str]:
         print(f"keel: Python {sys.version.split()[0]} cannot name its functions to other programs "
               "(3.12 and newer can); call stacks show the functions of the interpreter",
               file=sys.stderr)
+    if OBJECTS not in options:
+        options = [OBJECTS, *options]
     if command == "record" and not any(word.split("=")[0] == STACKS for word in options):
         options = [STACKS, "64", *options]
     if command == "record" and not any(re.match(r"-o|--output", word) for word in options):
@@ -68,17 +70,15 @@ def python_command(command: str, words: List[str]) -> List[str]:
 
 
 def main(words: List[str]) -> int:
-    environment = dict(os.environ)
     if words[:1] in (["record"], ["try"]):
         words = python_command(words[0], words[1:])
-        environment.setdefault("PYTHONMALLOC", "malloc")
     elif words[:1] == ["blame"] and "--wrapper" not in words:
         # The line of Python that allocates, not the function of the interpreter.
         words = ["blame", "--wrapper", interpreter(), *words[1:]]
     command = [str(program()), *words]
     if os.name == "posix":
-        os.execve(command[0], command, environment)
-    return subprocess.call(command, env=environment)
+        os.execv(command[0], command)
+    return subprocess.call(command)
 
 
 def script() -> None:
