@@ -182,11 +182,17 @@ packages: ## make every package into build/packages, for other systems (docs/gui
 	@packaging/wheel.py
 	@packaging/deb.sh
 	@scripts/crate.sh $(BUILD)/packages/crate
+	@packaging/crates.py
 	@packaging/recipes.sh "$(or $(KEEL_URL),file://$(CURDIR)/build/packages)"
+
+packages-arm64: ## make the archive and the wheel for arm64 into build/packages-arm64
+	@scripts/setup.sh build packages arm64
+	@export KEEL_MACHINE=aarch64; for part in prefix.sh tarball.sh wheel.py; do \
+	    packaging/$$part $(CURDIR)/build/packages-arm64 || exit 1; done
 
 test-packages: ## install, use, upgrade and remove every package in empty roots; ONLY="deb wheel" (as root)
 	@scripts/setup.sh build packages test-packages
-	@failed=0; for test in $(or $(ONLY),tarball wheel deb sources crates container); do \
+	@failed=0; for test in $(or $(ONLY),tarball wheel deb sources crates container $(if $(wildcard build/packages-arm64),arm64)); do \
 	    echo "-- $$test"; tests/packages/$$test.sh || failed=1; done; exit $$failed
 
 release: ## check that VERSION=... can be released, and make all packages with checksums; publishes nothing
@@ -203,4 +209,4 @@ docs: ## build the Rust documentation of the lab in target/doc
 clean: ## remove all build output
 	@rm -rf $(BUILD) target lab/peers/target lab/peers/*/target
 
-.PHONY: help setup build demo test test-all test-secure test-debug test-recorded test-programs test-systems test-neighbours test-others test-arm64 check format bench bench-latency bench-throughput bench-programs bench-patterns bench-suite bench-causes bench-bias bench-blind mutants prove stress soak sanitize fuzz install amalgamation crate packages test-packages release gallery docs clean
+.PHONY: help setup build demo test test-all test-secure test-debug test-recorded test-programs test-systems test-neighbours test-others test-arm64 check format bench bench-latency bench-throughput bench-programs bench-patterns bench-suite bench-causes bench-bias bench-blind mutants prove stress soak sanitize fuzz install amalgamation crate packages packages-arm64 test-packages release gallery docs clean

@@ -18,7 +18,7 @@ LEFT_OUT = {"tidy", "peers"}
 # What keel-lab's build script compiles and contains.
 NATIVE = ["CMakeLists.txt", "LICENSE", "cmake", "in_process", "journal", "samples/engine",
           "bench/CMakeLists.txt", "bench/synthetic", "bench/patterns", "tests/programs",
-          "tests/support/overseer*", "lab/peers"]
+          "tests/support/overseer*", "lab/peers", "lab/allocators/src"]
 # What the other crates contain, if they have it.
 CONTENTS = ["/src", "/page", "/suite", "/bars.json", "/build.rs", "/native", "/README.md",
             "/LICENSE"]

@@ -32,6 +32,9 @@ export CARGO_PROFILE_RELEASE_DEBUG=false CARGO_INCREMENTAL=0
 triple_=${KEEL_TRIPLE//-/_}
 emulator=()
 if [ "$KEEL_MACHINE" != "$(uname -m)" ]; then
+    libraries=$(rustc --print target-libdir --target "$KEEL_TRIPLE")
+    compgen -G "$libraries/libstd-*.rlib" >/dev/null ||
+        (cd "$root" && rustup target add "$KEEL_TRIPLE")
     gnu=$KEEL_MACHINE-linux-gnu
     export CMAKE_TOOLCHAIN_FILE=$root/cmake/$gnu.cmake
     CC=$gnu-gcc CXX=$gnu-g++

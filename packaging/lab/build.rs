@@ -131,5 +131,6 @@ fn write_table(table: &Path, prefix: &Path, files: &[String]) -> io::Result<()> 
     }
     let version = env::var("CARGO_PKG_VERSION").expect("Cargo sets it");
     let key = format!("{version}-{:016x}", hasher.finish());
-    fs::write(table, format!("const KEY: &str = {key:?};\nconst FILES: &[Entry] = &[\n{entries}];\n"))
+    let text = format!("const KEY: &str = {key:?};\nconst FILES: &[Entry] = &[\n{entries}];\n");
+    fs::write(table, text)
 }

@@ -32,7 +32,7 @@ lab_packed() {
 lab_publishes() { # every crate, in the order of their dependencies; lab_installs compiles them
     cargo publish --dry-run --no-verify --workspace --allow-dirty \
         --manifest-path lab/source/Cargo.toml 2>&1 | tee published &&
-        [ "$(grep -c 'aborting upload' published)" = "$(find lab -maxdepth 1 -name '*.crate' | wc -l)" ]
+        [ "$(grep -c 'aborting upload' published)" = "$(ls lab/*.crate | wc -l)" ]
 }
 lab_installs() { # from the packed crates alone: those that a registry would have are patched in
     mkdir -p .cargo && echo '[patch.crates-io]' >.cargo/config.toml &&
@@ -40,7 +40,9 @@ lab_installs() { # from the packed crates alone: those that a registry would hav
             folder=${folder%/}
             [[ $folder == */keel-lab-* ]] || printf '%s = { path = "%s" }\n' \
                 "$(basename "${folder%-*}")" "$work/$folder" >>.cargo/config.toml
-        done && cargo install --path "lab/keel-lab-$VERSION" --root installed &&
+        done && sed -i '/^name = "keel-/,/^$/{/^source = /d;/^checksum = /d}' \
+            "lab/keel-lab-$VERSION/Cargo.lock" &&
+        cargo install --locked --path "lab/keel-lab-$VERSION" --root installed &&
         ls installed/bin/keel installed/bin/keel-player installed/bin/keel-workload
 }
 lab_tries() { # with nothing but the programs that Cargo installed

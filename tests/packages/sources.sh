@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # sources.sh [FOLDER]: tests the recipes, each with its client: CMake's FetchContent, Meson's wrap,
-# Conan 2, Nix, vcpkg, makepkg and pacman. A client that is missing is skipped, by name. The archives
-# of the sources are made anew, and served by file: addresses beside the archive of FOLDER
+# Conan 2, Nix, vcpkg, makepkg and pacman. A client that is missing is skipped, by name. The
+# archives of the sources are made anew, and served by file: addresses beside the archive of FOLDER
 # (build/packages), which the recipes for Arch Linux and Homebrew install.
 #
 # The functions are subshells: a change of the folder ends with the step.

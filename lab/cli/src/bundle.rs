@@ -1,5 +1,5 @@
 //! The libraries and the peers inside the program: the crate `keel-lab`, which `cargo install`
-//! installs without any other file than programs (docs/decisions/0070-crates-of-the-lab.md).
+//! installs without any other file than programs (docs/decisions/0070-packages.md).
 
 use anyhow::{Context as _, Result};
 use std::fs::{self, DirBuilder};
