@@ -192,7 +192,7 @@ packages-arm64: ## make the archive and the wheel for arm64 into build/packages-
 
 test-packages: ## install, use, upgrade and remove every package in empty roots; ONLY="deb wheel" (as root)
 	@scripts/setup.sh build packages test-packages
-	@failed=0; for test in $(or $(ONLY),tarball wheel deb sources crates container $(if $(wildcard build/packages-arm64),arm64)); do \
+	@failed=0; for test in $(or $(ONLY),tarball wheel deb sources crates container release $(if $(wildcard build/packages-arm64),arm64)); do \
 	    echo "-- $$test"; tests/packages/$$test.sh || failed=1; done; exit $$failed
 
 release: ## check that VERSION=... can be released, and make all packages with checksums; publishes nothing

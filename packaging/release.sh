@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# release.sh VERSION: checks that this commit can be released as VERSION, makes every package, and
-# writes their checksums. It publishes nothing; its last lines are the commands that do.
+# release.sh VERSION [--check]: checks that this commit can be released as VERSION, makes every
+# package, and writes their checksums. It publishes nothing; its last lines are the commands that do.
+# With --check it stops before it makes anything.
 #
 # KEEL_URL is the address where the files of build/packages will be; the recipes contain it.
 set -euo pipefail
@@ -30,18 +31,26 @@ grep -q "^## $version ([0-9]\{4\}-[0-9]\{2\}-[0-9]\{2\})$" CHANGELOG.md ||
 [ -n "${KEEL_URL:-}" ] || refuse "set KEEL_URL to the address of the files"
 packaging/contents.py || refuse "a licence is not allowed"
 packaging/abi.sh || refuse "the binary interface is not compatible"
+notes=$(awk -v heading="## $version " \
+    '/^## /{ found = index($0, heading) == 1 } found' CHANGELOG.md)
+[ -z "$(git tag --list 'v*')" ] || grep -qi 'upgrad' <<<"$notes" ||
+    refuse "the notes of $version in CHANGELOG.md do not say what an upgrade needs"
 [ $failed = 0 ] || exit 1
+[ "${2:-}" != --check ] || exit 0
 
-make packages
+make packages packages-arm64
+cp build/packages-arm64/keel-"$version"{-linux-aarch64.tar.xz,-*aarch64.whl} "$out"
 packaging/recipes.sh "$KEEL_URL" "$out"
 tar -cJf "$out/keel-recipes-$version.tar.xz" -C "$out" --sort=name --owner=0 --group=0 \
     --mtime="@$(git log -1 --format=%ct)" recipes
 cp "$out/prefix/share/doc/keel/keel.cdx.json" "$out/keel-$version.cdx.json"
-(cd "$out" && sha256sum -- *.tar.xz *.whl *.deb *.crate *.cdx.json >SHA256SUMS)
+printf '%s\n' "$notes" >"$out/keel-$version-notes.md"
+(cd "$out" && sha256sum -- *.tar.xz *.whl *.deb *.cdx.json *-notes.md crate{,s}/*.crate >SHA256SUMS)
 cat <<TEXT
 release: $out has the files of $version. To publish them:
     gpg --armor --detach-sign $out/SHA256SUMS
     git tag --sign v$version --message "Keel $version"
-    cargo publish --manifest-path build/crate/keel/Cargo.toml
+    cargo publish --manifest-path $out/crate/keel/Cargo.toml
+    cargo publish --workspace --manifest-path $out/crates/source/Cargo.toml
     twine upload $out/*.whl
 TEXT

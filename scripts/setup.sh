@@ -51,6 +51,13 @@ test-packages pkg-config pkg-config
 test-packages man man-db
 test-packages meson meson
 test-packages buildah buildah
+test-packages abidiff abigail-tools
+test-packages nix-build nix-bin
+test-packages makepkg makepkg
+test-packages pacman pacman-package-manager
+test-packages bsdtar libarchive-tools
+test-packages ruby ruby
+test-packages file file
 check clang-format clang-format
 check clang clang
 check python3 python3

@@ -23,11 +23,21 @@ moved() { # the folder may be moved and linked to
         ./keel allocators >list && cat list && ! grep -v tcmalloc list | grep 'not available' &&
         ./keel record -o ls.journal.parquet -- ls / && ./keel info --verify ls.journal.parquet
 }
-links() {
+links() { # shared with the word that the page names, static and by CMake without it
     local prefix="$work/moved here"
-    cc "$root/samples/linking/malloc.c" -I "$prefix/include" -L "$prefix/lib" -lkeel \
-        -Wl,-rpath,"$prefix/lib" -o linked && ./linked &&
-        PKG_CONFIG_PATH="$prefix/lib/pkgconfig" pkg-config --exists keel
+    export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
+    for flavour in "" -secure -debug; do
+        eval cc "$root/samples/linking/malloc.c" "$(pkg-config --cflags --libs "keel$flavour")" \
+            "-Wl,-rpath,'$prefix/lib'" -o linked && ./linked &&
+            eval cc "$root/samples/linking/malloc.c" \
+                "$(pkg-config --cflags --libs "keel$flavour-static")" -o static && ./static &&
+            ! ldd ./static | grep libkeel || return 1
+    done
+    mkdir -p project && cp "$root/samples/linking/malloc.c" project &&
+        printf '%s\n' "cmake_minimum_required(VERSION 3.13)" "project(p C)" \
+            "find_package(keel 0.1 REQUIRED)" "add_executable(program malloc.c)" \
+            "target_link_libraries(program keel::keel)" >project/CMakeLists.txt &&
+        cmake -S project -B b -DCMAKE_PREFIX_PATH="$prefix" && cmake --build b && b/program
 }
 documented() {
     man -l "moved here/share/man/man1/keel-record.1" | grep follow &&
@@ -43,7 +53,10 @@ older() { # Debian 11: glibc 2.31
             ! bin/keel allocators | grep -v tcmalloc | grep "not available"
             bin/keel try --no-open -a keel,glibc -r 2 -o /root/tried -- python3 /root/script.py
             test -s /root/tried/report.html
-            LD_PRELOAD=$PWD/lib/libkeel.so KEEL_SHOW_STATS=1 python3 /root/script.py'
+            LD_PRELOAD=$PWD/lib/libkeel.so KEEL_SHOW_STATS=1 python3 /root/script.py
+            # In a folder that the system searches, after ldconfig, by its name.
+            cp -a lib/libkeel*.so* /usr/local/lib && ldconfig
+            LD_PRELOAD=libkeel.so.0 grep /usr/local/lib/libkeel /proc/self/maps'
 }
 
 step "at most 40 MB" small
@@ -51,7 +64,7 @@ step "one owner, one time" owned
 step "packed again: the same bytes" same
 insight unpack_and_try
 step "moved and linked to" moved
-step "a program links with it" links
+step "programs link with it: pkg-config, CMake" links
 step "manual, completions, SBOM, licences" documented
 if [ "$(id -u)" = 0 ] && command -v mmdebstrap >/dev/null; then
     step "Debian 11 (glibc 2.31)" older

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# release.sh: tests the checks of packaging/release.sh in a clone of the repository.
+source "$(dirname "$0")/steps.sh"
+clone=$work/clone
+export GIT_AUTHOR_NAME=Test GIT_AUTHOR_EMAIL=test@localhost
+export GIT_COMMITTER_NAME=Test GIT_COMMITTER_EMAIL=test@localhost
+
+cloned() {
+    git clone --quiet --shared "$root" "$clone" &&
+        sed -i "0,/^## .*/s//## $VERSION (2026-01-01)/" "$clone/CHANGELOG.md" &&
+        git -C "$clone" commit --quiet --all --message "Release"
+}
+check() { (cd "$clone" && KEEL_URL=file:///nowhere packaging/release.sh "$1" --check 2>&1); }
+refused() { # refused VERSION TEXT...: with each of these reasons
+    local output
+    ! output=$(check "$1") || return 1
+    printf '%s\n' "$output"
+    for text in "${@:2}"; do grep -qF -- "$text" <<<"$output" || return 1; done
+}
+version() {
+    refused 9.9.9 "Cargo.toml states version $VERSION, not 9.9.9" "CMakeLists.txt states" \
+        "bindings/rust/Cargo.toml states" "keel.h states" "CHANGELOG.md has no heading" &&
+        refused 1.0 "1.0 is not MAJOR.MINOR.PATCH"
+}
+changed() { # a file that is not committed
+    echo >>"$clone/README.md"
+    refused "$VERSION" "there are uncommitted changes" && git -C "$clone" checkout --quiet README.md
+}
+licence() { # a crate whose licence is not in the list
+    sed -i 's/"MIT", "Apache-2.0", /"MIT", /' "$clone/packaging/contents.py"
+    refused "$VERSION" "a licence is not allowed" "Apache-2.0" &&
+        git -C "$clone" checkout --quiet packaging
+}
+released() {
+    git -C "$clone" tag "v$VERSION"
+    refused "$VERSION" "the tag v$VERSION exists"
+}
+
+step "a clone with a dated heading" cloned
+step "it can be released" check "$VERSION"
+step "another version is refused" version
+step "changed files are refused" changed
+step "an unknown licence is refused" licence
+if command -v abidiff >/dev/null; then
+    step "a released version is refused" released
+fi
+echo "$passed passed, $failed failed, 0 skipped"
+exit $((failed > 0))
