@@ -24,8 +24,7 @@ enum event {
     EVENT_UNITS,            // units of 2 MiB that threads of the program populated
     EVENT_RELIEVED_PAGES,   // pages that the keeper released for a thread that sleeps
     EVENT_EMPTIED_PAGES,    // pages that the keeper emptied in the queue of such a thread
-    EVENT_RUN_ALLOCATED,    // runs of slices taken from the arena
-    EVENT_RUN_RELEASED,     // runs of slices returned to it
+    EVENT_SLICES_TAKEN,     // slices taken by runs of at most 4 MiB
     EVENT_JUMBO_ALLOCATED,
     EVENT_JUMBO_RELEASED,
     EVENT_HEAP_CREATED,

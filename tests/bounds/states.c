@@ -23,7 +23,7 @@ static void much_space(void) {
     for (unsigned i = 0; i < RUNS; i++) {
         char* run = run_allocate(RUN_SLICES_MAX).start;
         CHECK(run != NULL);
-        slices_release(run + 10 * SLICE_BYTES, HOLE);
+        run_release(run + 10 * SLICE_BYTES, HOLE);
     }
     CHECK(atomic_get(&windows.count) >= 1024);
 }

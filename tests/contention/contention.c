@@ -220,7 +220,7 @@ static double measure(const struct workload* workload, unsigned count, bool line
 static const struct workload workloads[] = {
     {"hits", hits, 2 * CALLS, 0.01, COUNT_ALL},
     {"own churn", own_churn, 2 * CALLS, 0.05, COUNT_ALL},
-    {"slices", slices, 2 * CALLS, 350, COUNT_COMMON},
+    {"slices", slices, 2 * CALLS, 310, COUNT_COMMON},
     {"larson", larson, 2 * CALLS, 25, COUNT_ALL},
     {"producer and consumer", producer_consumer, CALLS, 80, COUNT_ALL},
     {"shared slots", shared_slots, 2 * CALLS, 700, COUNT_ALL},

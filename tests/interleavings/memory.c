@@ -191,8 +191,7 @@ static unsigned oldest_visible(const struct location* location, enum verb_order 
 // Counts are only added to and read, and the result of an addition is not used. So additions
 // commute, and the explorer need not try their orders.
 static bool is_count(const struct verb_site* site) {
-    static const char* const counts[] = {"&shard->events[event]", "&slice_counts.narrow_taken",
-                                         "&slice_counts.live", "&slice_counts.dirty"};
+    static const char* const counts[] = {"&shard->events[event]", "&slice_counts.held"};
     for (unsigned i = 0; i < sizeof counts / sizeof *counts; i++) {
         if (strcmp(site->what, counts[i]) == 0) return true;
     }

@@ -265,9 +265,8 @@ static struct run place_take(const struct place* place) {
     place_begin_shares(place, run.zero);
     if (place->joins_behind != 0) run.zero &= share_of(place->joins_behind).zero;
     if (place->joins_before != 0) run.zero &= share_of(place->joins_before).zero;
-    (void)atomic_add(&slice_counts.narrow_taken, whole.count);
+    count_event(EVENT_SLICES_TAKEN, whole.count);
     if (!run.warm) (void)atomic_add(&slice_counts.narrow_missed, whole.count);
-    count_event(EVENT_RUN_ALLOCATED, 1);
     return (struct run){place->window->base + place->start * PACKED_UNIT, run.zero, false};
 }
 
@@ -384,7 +383,6 @@ void packed_release(char* start, size_t bytes) {
     size_t slice = first / SLICE_UNITS + keeps_first;
     size_t slices_end = (end + SLICE_UNITS - 1) / SLICE_UNITS - keeps_last;
     range_give(window, slice, (unsigned)(slices_end - slice));
-    count_event(EVENT_RUN_RELEASED, 1);
 }
 
 bool packed_check(struct window* window, size_t slice) {

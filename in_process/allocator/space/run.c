@@ -18,7 +18,7 @@
 static const struct run run_none = {NULL, false, false};
 
 size_t run_narrow_taken(void) {
-    return atomic_get(&slice_counts.narrow_taken);
+    return event_total(EVENT_SLICES_TAKEN);
 }
 
 size_t run_narrow_missed(void) {
@@ -291,8 +291,7 @@ static struct run wide_or_grow(unsigned slices) {
 
 static struct run run_count(struct run run, unsigned slices) {
     if (run.start == NULL) return run;
-    if (slices <= RUN_NARROW) (void)atomic_add(&slice_counts.narrow_taken, slices);
-    count_event(EVENT_RUN_ALLOCATED, 1);
+    if (slices <= RUN_NARROW) count_event(EVENT_SLICES_TAKEN, slices);
     return run;
 }
 
@@ -390,8 +389,8 @@ struct run run_allocate_aligned(unsigned slices, unsigned alignment_slices) {
     if (run.start == NULL || surplus == 0) return run;
     char* aligned = (char*)round_up((uintptr_t)run.start, alignment_slices * SLICE_BYTES);
     unsigned before = (unsigned)((size_t)(aligned - run.start) / SLICE_BYTES);
-    if (before > 0) slices_release(run.start, before);
-    if (surplus > before) slices_release(aligned + slices * SLICE_BYTES, surplus - before);
+    if (before > 0) run_release(run.start, before);
+    if (surplus > before) run_release(aligned + slices * SLICE_BYTES, surplus - before);
     run.start = aligned;
     return run;
 }

@@ -55,10 +55,8 @@ struct run run_allocate_growing(unsigned slices);
 // start is a multiple of alignment_slices * 64 KiB; slices + alignment_slices - 1 <= 64.
 struct run run_allocate_aligned(unsigned slices, unsigned alignment_slices);
 
+// Also for a part of a run.
 void run_release(char* start, unsigned slices);
-
-// As run_release, for a part of a run: counts no event.
-void slices_release(char* start, unsigned slices);
 
 // Releases a run without memory: it is all zero and occupies none. Not in an arena. Closes whole
 // units of the huge zone.
@@ -69,7 +67,7 @@ void run_release_empty(char* start, unsigned slices);
 bool run_extend(char* start, unsigned slices, unsigned new_slices);
 
 // Slices taken so far by runs of at most RUN_NARROW slices, which the keeper's reserve serves.
-// Never decreases.
+// Never decreases. Sums the shards of a counter.
 #define RUN_NARROW 64u // 4 MiB
 size_t run_narrow_taken(void);
 

@@ -104,7 +104,7 @@ void run_return(struct free_run run, enum run_state state) {
     if (state == RUN_DISCARDED) {
         (void)atomic_and_ordered(&superblock->touched, ~mask);
         (void)atomic_and_ordered(&superblock->zero, ~mask);
-        slices_count_dirty(-touched);
+        slices_count(0, -touched);
         if (superblock_in_huge_zone(window, index) && run.slices == HUGE_SLICES) {
             huge_units_close(window, index, mask);
             return;
@@ -112,7 +112,7 @@ void run_return(struct free_run run, enum run_state state) {
     } else if (state == RUN_POPULATED) {
         (void)atomic_or_ordered(&superblock->touched, mask);
         (void)atomic_or_ordered(&superblock->zero, mask);
-        slices_count_dirty((int64_t)run.slices - touched);
+        slices_count(0, (int64_t)run.slices - touched);
     }
     uint64_t before = atomic_or_ordered(&superblock->free, mask);
     superblock_file(window, index, before, before | mask);

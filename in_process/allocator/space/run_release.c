@@ -4,9 +4,8 @@
 #include "allocator/space/range.h"
 #include "allocator/space/superblock.h"
 #include "base/bits.h"
-#include "base/counters.h"
 
-void slices_release(char* start, unsigned slices) {
+void run_release(char* start, unsigned slices) {
     struct arena* arena = arena_of(start);
     if (arena != NULL) {
         arena_release(arena, start, slices);
@@ -14,11 +13,6 @@ void slices_release(char* start, unsigned slices) {
     }
     struct window* window = window_find(start);
     range_give(window, (size_t)(start - window->base) / SLICE_BYTES, slices);
-}
-
-void run_release(char* start, unsigned slices) {
-    slices_release(start, slices);
-    count_event(EVENT_RUN_RELEASED, 1);
 }
 
 // In the huge zone whole units are closed: else the next thread that touches one would take the
@@ -30,7 +24,7 @@ static void part_give_empty(struct window* window, unsigned index, uint64_t mask
     uint64_t closing = huge ? huge_units_in(mask) : 0;
     uint64_t empty = huge ? closing : mask;
     (void)atomic_and_ordered(&superblock->touched, ~empty);
-    slices_count_live(-(int64_t)bit_count(empty));
+    slices_count(-(int64_t)bit_count(empty), 0);
     if (closing != 0) huge_units_close(window, index, closing);
     if ((mask & ~empty) != 0) slices_give(window, index, mask & ~empty);
     if ((empty & ~closing) == 0) return;
@@ -43,7 +37,6 @@ void run_release_empty(char* start, unsigned slices) {
     size_t slice = (size_t)(start - window->base) / SLICE_BYTES;
     struct part part;
     while (part_next(&slice, &slices, &part)) part_give_empty(window, part.index, part.mask);
-    count_event(EVENT_RUN_RELEASED, 1);
 }
 
 bool run_extend(char* start, unsigned slices, unsigned new_slices) {

@@ -5,12 +5,13 @@
 struct slice_counts slice_counts;
 
 size_t run_live_slices(void) {
-    int64_t count = atomic_get(&slice_counts.live);
+    int64_t held = atomic_get(&slice_counts.held);
+    int64_t count = (held - (int32_t)held) / (INT64_C(1) << 32);
     return count < 0 ? 0 : (size_t)count;
 }
 
 size_t run_dirty_slices(void) {
-    int64_t count = atomic_get(&slice_counts.dirty);
+    int32_t count = (int32_t)atomic_get(&slice_counts.held);
     return count < 0 ? 0 : (size_t)count;
 }
 
@@ -44,8 +45,7 @@ void superblock_correct_dirty(struct window* window, unsigned index) {
 }
 
 void slices_give(struct window* window, unsigned index, uint64_t mask) {
-    slices_count_live(-(int64_t)bit_count(mask));
-    slices_count_dirty((int64_t)bit_count(mask));
+    slices_count(-(int64_t)bit_count(mask), (int64_t)bit_count(mask));
     uint64_t before = atomic_or_ordered(&window->superblocks[index].free, mask);
     KEEL_ASSERT((before & mask) == 0);
     window_set_add(window, SET_DIRTY, index);

@@ -34,22 +34,20 @@ KEEL_INLINE bool superblock_is_dirty(struct superblock* superblock) {
 // Removes a superblock without such slices from the set of dirty ones.
 void superblock_correct_dirty(struct window* window, unsigned index);
 
-// Every run that is taken or released changes these, so they share a cache line with nothing else.
+// Every run that is taken or released changes `held`, so it shares a cache line with nothing that
+// is read more often. The two counts are in one word: one write for each run.
 struct slice_counts {
-    // Slices given out, and free slices that may occupy memory. Momentarily they may be negative.
-    KEEL_ALIGNED(KEEL_CACHE_LINE) atomic_signed live;
-    atomic_signed dirty;
-    atomic_bits narrow_taken;  // slices taken by runs of at most RUN_NARROW slices
-    atomic_bits narrow_missed; // of those that were to be warm and were not
+    // Slices given out, times 2^32, plus free slices that may occupy memory. Momentarily both may be
+    // negative. At most 2^28 each (WINDOWS_MAX).
+    KEEL_ALIGNED(KEEL_CACHE_LINE) atomic_signed held;
+    atomic_bits narrow_missed; // slices that were to be warm and were not (run_narrow_missed)
 };
 _Static_assert(sizeof(struct slice_counts) == KEEL_CACHE_LINE, "a cache line of its own");
 extern struct slice_counts slice_counts;
 
-KEEL_INLINE void slices_count_live(int64_t change) {
-    (void)atomic_add(&slice_counts.live, change);
-}
-KEEL_INLINE void slices_count_dirty(int64_t change) {
-    (void)atomic_add(&slice_counts.dirty, change);
+// So many more slices are given out, and so many more are free and may occupy memory.
+KEEL_INLINE void slices_count(int64_t live, int64_t dirty) {
+    (void)atomic_add(&slice_counts.held, live * (INT64_C(1) << 32) + dirty);
 }
 
 // Accounts for slices whose bits the caller has just cleared. The run has the state of their
@@ -60,8 +58,7 @@ KEEL_INLINE struct run slices_take(struct superblock* superblock, uint64_t mask,
     uint64_t zero = atomic_get(&superblock->zero) & mask;
     if (zero != 0) (void)atomic_and_ordered(&superblock->zero, ~mask);
     int64_t count = (int64_t)bit_count(mask);
-    slices_count_live(count);
-    if (touched != 0) slices_count_dirty(touched == mask ? -count : -(int64_t)bit_count(touched));
+    slices_count(count, touched == mask ? -count : -(int64_t)bit_count(touched));
     return (struct run){start, touched == zero, touched == mask};
 }
 

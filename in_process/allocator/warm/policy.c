@@ -40,9 +40,8 @@ size_t policy_budget(size_t used) {
 }
 
 bool policy_admits_kept(size_t slices) {
-    size_t budget = policy_budget(policy_used());
-    return at_least_0(atomic_get(&policy.kept)) + slices <= budget / KEPT_SHARE &&
-           policy_idle() + slices <= budget && policy_cap_admits(slices);
+    size_t kept = at_least_0(atomic_get(&policy.kept));
+    return kept + slices <= policy_budget(policy_used()) / KEPT_SHARE && policy_cap_admits(slices);
 }
 
 bool policy_may_have_huge(void) {

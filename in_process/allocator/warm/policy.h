@@ -17,8 +17,9 @@
 //      used below 16 MiB            2 MiB, whatever the number of threads and classes
 //      above                        2 MiB and an eighth of what is used
 //
-//    A unit of 2 MiB is populated only if the budget has room for what will be left of it; a heap
-//    keeps an empty slice, the keeper prepares memory, only within the budget.
+//    A unit of 2 MiB is populated only if the budget has room for what will be left of it; the
+//    keeper prepares memory only within the budget. All heaps together keep a quarter of it for
+//    themselves: that saves writes to cache lines which all threads write, and no memory.
 // 3. What was used within the last period may come back: memory that the program frees stays
 //    until a whole period (half of KEEL_PURGE_DELAY_MS) has passed in which it was not needed. So
 //    used and idle together are at most the highest use of this and the last period (below 16 MiB
@@ -58,7 +59,7 @@ enum {
     BUDGET_BASE = 32,        // slices: one unit of 2 MiB, the least with which units are possible
     BUDGET_SHARE_FROM = 256, // slices used, 16 MiB: below, the base is all
     BUDGET_SHARE = 8,        // above, one more for so many used
-    KEPT_SHARE = 8,          // of the budget, what all heaps together may keep for themselves
+    KEPT_SHARE = 4,          // of the budget, what all heaps together may keep for themselves
     IDLE_SHARE = 2,          // of the budget, what may stay when it was not needed
     SMALL_PEAK_SHARE = 2,    // of a peak below that, what stays for a period
     // Slices used, 512 KiB: by then small faults have cost as much as a unit. 2 MiB in the secure

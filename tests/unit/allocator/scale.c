@@ -27,7 +27,7 @@ static void test_many_windows(void) {
     CHECK(count == RUNS);
     CHECK(atomic_get(&windows.count) >= 1024);
     // Each run gets a hole that is too short for 5 slices, but in the same bucket.
-    for (size_t i = 0; i < count; i++) slices_release(runs[i] + 10 * SLICE_BYTES, HOLE);
+    for (size_t i = 0; i < count; i++) run_release(runs[i] + 10 * SLICE_BYTES, HOLE);
     uint64_t before = event_total(EVENT_MAP);
     for (unsigned i = 0; i < 100; i++) CHECK(run_allocate(5).start != NULL);
     CHECK(event_total(EVENT_MAP) <= before + 20); // 9 superblocks of a new window
