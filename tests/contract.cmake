@@ -63,7 +63,9 @@ endfunction()
 foreach(suite ${contract_suites})
   contract_suite(${suite} contract/${suite}.c)
 endforeach()
-contract_suite(operators contract/operators.cpp)
+if(CMAKE_CXX_COMPILER)
+  contract_suite(operators contract/operators.cpp)
+endif()
 
 keel_program(stress stress/stress.c)
 keel_program(replay_text replay/replay_text.c)
@@ -84,6 +86,8 @@ if(TARGET keel_shared)
   set(environment "")
   keel_test(replay/sample ${CMAKE_CURRENT_SOURCE_DIR}/replay/run.sh $<TARGET_FILE:replay_text>
     $<TARGET_FILE:keel_shared>)
+endif()
+if(TARGET keel_bridge)
   # Each workload runs once; some verify their data and end with an error if it was changed.
   keel_test(bench/synthetic ${CMAKE_CURRENT_SOURCE_DIR}/support/synthetic.sh
     $<TARGET_FILE:keel-synthetic> $<TARGET_FILE:keel-patterns> $<TARGET_FILE:keel_bridge> $<TARGET_FILE:keel_shared>)

@@ -27,6 +27,12 @@ intptr_t kl_system_call(intptr_t number, uintptr_t a, uintptr_t b, uintptr_t c, 
     kl_system_call(number, (uintptr_t)(a), (uintptr_t)(b), (uintptr_t)(c), (uintptr_t)(d),         \
                    (uintptr_t)(e), (uintptr_t)(f))
 
+// Of the kernel's headers, which some C libraries come without.
+enum {
+    OS_FUTEX_WAIT = 128, // FUTEX_WAIT_PRIVATE
+    OS_FUTEX_WAKE = 129, // FUTEX_WAKE_PRIVATE
+};
+
 KEEL_INLINE bool os_call_failed(intptr_t result) {
     return (uintptr_t)result >= (uintptr_t)-4095;
 }

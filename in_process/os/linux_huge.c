@@ -5,17 +5,17 @@
 #include "os/memory.h"
 #include "os/process.h"
 #include <errno.h>
-#include <linux/mempolicy.h>
 #include <sys/mman.h>
 
 #define HUGE_SHIFT_PLACE 26 // MAP_HUGE_SHIFT
 #define NODES_MAX 1024u
+#define PREFERRED 1 // MPOL_PREFERRED
 
 static bool bind_to(void* start, size_t bytes, int node) {
     unsigned long mask[NODES_MAX / (8 * sizeof(unsigned long))] = {0};
     if ((unsigned)node >= NODES_MAX) return false;
     mask[(unsigned)node / (8 * sizeof *mask)] |= 1ul << ((unsigned)node % (8 * sizeof *mask));
-    return os_call(SYS_mbind, start, bytes, MPOL_PREFERRED, mask, NODES_MAX) == 0;
+    return os_call(SYS_mbind, start, bytes, PREFERRED, mask, NODES_MAX) == 0;
 }
 
 // Over what is reserved there. False: the system has no such pages, and the range is as before or

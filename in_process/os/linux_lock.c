@@ -2,7 +2,6 @@
 // sleeper.
 #include "os/call.h"
 #include "os/lock.h"
-#include <linux/futex.h>
 #include <time.h>
 
 #define LOCK_TIMEOUT_MS 100
@@ -16,10 +15,10 @@ void os_lock_wait(struct os_lock* lock) {
     bool limited = os_lock_takes_over;
     for (unsigned waits = 0; atomic_swap(&lock->state, 2) != 0; waits++) {
         if (limited && waits == LOCK_TIMEOUT_MS / WAIT_MS) break; // the thread is the holder now
-        (void)os_call(SYS_futex, &lock->state, FUTEX_WAIT_PRIVATE, 2, limited ? &limit : NULL);
+        (void)os_call(SYS_futex, &lock->state, OS_FUTEX_WAIT, 2, limited ? &limit : NULL);
     }
 }
 
 void os_lock_wake(struct os_lock* lock) {
-    (void)os_call(SYS_futex, &lock->state, FUTEX_WAKE_PRIVATE, 1);
+    (void)os_call(SYS_futex, &lock->state, OS_FUTEX_WAKE, 1);
 }

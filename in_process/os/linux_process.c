@@ -5,7 +5,6 @@
 #include "os/signals.h"
 #include "os/thread.h"
 #include <errno.h>
-#include <linux/membarrier.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -25,12 +24,13 @@ bool os_order_threads(void) {
 }
 #else
 bool os_order_threads(void) {
+    enum { ORDER = 8, REGISTER = 16 }; // MEMBARRIER_CMD_PRIVATE_EXPEDITED and its registration
     static atomic_state registered;
     if (atomic_get(&registered) == 0) {
-        if (os_call(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) != 0) return false;
+        if (os_call(SYS_membarrier, REGISTER) != 0) return false;
         atomic_set(&registered, 1);
     }
-    return os_call(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
+    return os_call(SYS_membarrier, ORDER) == 0;
 }
 #endif
 

@@ -3,7 +3,6 @@
 #include "os/thread.h"
 #include <errno.h>
 #include <link.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <time.h>
 
@@ -94,11 +93,11 @@ bool os_thread_start(void (*run)(void)) {
 void os_wait(atomic_state* word, uint32_t expected, uint32_t microseconds) {
     struct timespec limit = {(time_t)(microseconds / 1000000),
                              (long)(microseconds % 1000000) * 1000};
-    (void)os_call(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, &limit);
+    (void)os_call(SYS_futex, word, OS_FUTEX_WAIT, expected, &limit);
 }
 
 void os_wake(atomic_state* word) {
-    (void)os_call(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1);
+    (void)os_call(SYS_futex, word, OS_FUTEX_WAKE, 1);
 }
 
 void os_fork_register(void (*before)(void), void (*in_parent)(void), void (*in_child)(void)) {

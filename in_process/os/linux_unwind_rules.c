@@ -423,6 +423,17 @@ static const int32_t* pair_find(const struct table_header* header, uintptr_t add
     return first == 0 ? NULL : header->pairs[first - 1];
 }
 
+#if !defined(DLFO_STRUCT_HAS_EH_DBASE) // headers before those of glibc 2.35 lack it
+struct dl_find_object {
+    unsigned long long dlfo_flags;
+    void* dlfo_map_start;
+    void* dlfo_map_end;
+    struct link_map* dlfo_link_map;
+    void* dlfo_eh_frame;
+    unsigned long long reserved[7];
+};
+#endif
+
 // Found at run time: C libraries before glibc 2.35 do not have it, and would refuse to load a
 // library that names it.
 typedef int find_object(void* address, struct dl_find_object* found);

@@ -358,7 +358,7 @@ static void handler_uses_heaps(void) {
 static void register_handler(void) {
     CHECK(pthread_atfork(handler_uses_heaps, handler_uses_heaps, handler_uses_heaps) == 0);
 }
-__attribute__((section(".preinit_array"), used)) static void (*at_start)(void) = register_handler;
+CHECK_AT_START(register_handler);
 
 static void* use_heaps(void* argument) {
     (void)argument;

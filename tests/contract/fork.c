@@ -304,7 +304,7 @@ static void early_prepare_handler(void) {
 static void register_early(void) {
     CHECK(pthread_atfork(early_prepare_handler, early_handler, early_handler) == 0);
 }
-__attribute__((section(".preinit_array"), used)) static void (*at_start)(void) = register_early;
+CHECK_AT_START(register_early);
 
 static void register_late(void) {
     CHECK(pthread_atfork(late_handler, late_handler, late_handler) == 0);

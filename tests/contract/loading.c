@@ -21,8 +21,7 @@
 static char *early_block, *early_grown;
 static bool early_went_well;
 
-static void allocate_early(int argc, char** argv, char** environment) {
-    (void)argc, (void)argv, (void)environment;
+static void allocate_early(void) {
     early_block = malloc(1000);
     char* freed = malloc(300);
     char* zeros = calloc(10, 33);
@@ -36,8 +35,7 @@ static void allocate_early(int argc, char** argv, char** environment) {
     free(NULL);
 }
 
-__attribute__((section(".preinit_array"), used)) static void (*preinit)(int, char**,
-                                                                        char**) = allocate_early;
+CHECK_AT_START(allocate_early);
 
 TEST(blocks_from_before_all_constructors_are_ordinary_blocks) {
     CHECK(early_went_well);
@@ -203,6 +201,7 @@ TEST(directories_and_the_environment_use_the_same_malloc) {
     }
 }
 
+#if defined(__GLIBC__)
 TEST(the_c_librarys_extensions_can_be_called) {
     void* p = malloc(100000);
     malloc_trim(0);
@@ -212,4 +211,5 @@ TEST(the_c_librarys_extensions_can_be_called) {
     CHECK(mallopt(M_MMAP_THRESHOLD, 1 << 20) == 0 || 1); // 0 or 1, but no crash
     free(p);
 }
+#endif
 #endif

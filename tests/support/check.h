@@ -69,6 +69,20 @@ void check_child(const char* file, int line, pid_t child);
 #define TEST(id) CHECK_TEST_(id, 0, NULL)
 #define TEST_DIES(id, signal_number, text) CHECK_TEST_(id, signal_number, text)
 
+// CHECK_AT_START(void_function): runs it before all constructors. musl has no such place:
+// there it is the first constructor of the program.
+#if defined(__GLIBC__)
+#define CHECK_AT_START(function)                                                                   \
+    __attribute__((section(".preinit_array"), used)) static void (*function##_first)(void) =       \
+        function
+#else
+#define CHECK_AT_START(function)                                                                   \
+    __attribute__((constructor(101))) static void function##_first(void) {                         \
+        function();                                                                                \
+    }                                                                                              \
+    _Static_assert(1, "a semicolon follows")
+#endif
+
 #define CHECK(condition)                                                                           \
     do {                                                                                           \
         if (!(condition)) check_fail(__FILE__, __LINE__, "CHECK(%s)", #condition);                 \

@@ -54,6 +54,18 @@ static inline void* subject_pvalloc(size_t size) {
 #define valloc subject_valloc
 #define pvalloc subject_pvalloc
 #define malloc_usable_size kl_usable_size
+
+#elif !defined(__GLIBC__)
+#include <stdint.h>
+
+// Other C libraries have no pvalloc of their own. Keel has.
+extern void* pvalloc(size_t size) __attribute__((weak));
+static inline void* subject_pvalloc(size_t size) {
+    if (pvalloc != NULL) return pvalloc(size);
+    if (size > SIZE_MAX - 4096) return valloc(size);
+    return valloc(size == 0 ? 4096 : (size + 4095) & ~(size_t)4095);
+}
+#define pvalloc subject_pvalloc
 #endif
 
 #endif

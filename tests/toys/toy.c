@@ -219,6 +219,7 @@ EXPORT void* valloc(size_t size) {
     return memalign(PAGE, size);
 }
 
+void* pvalloc(size_t size); // not every C library declares it
 EXPORT void* pvalloc(size_t size) {
     return size > SIZE_MAX - PAGE ? refuse()
                                   : memalign(PAGE, (size + PAGE - 1) & ~(size_t)(PAGE - 1));

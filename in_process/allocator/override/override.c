@@ -8,7 +8,11 @@
 #include <malloc.h>
 #include <stdlib.h>
 
+// Not every C library declares these.
 void cfree(void* block);
+void* pvalloc(size_t size);
+int malloc_trim(size_t pad);
+int mallopt(int parameter, int value);
 
 KEEL_EXPORT void* malloc(size_t size) {
     return entry_allocate(size);
