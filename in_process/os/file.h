@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// A number of an open file, or -1.
+// A number of an open file, or -1, as in a process that has set a filter of system calls.
 int os_file_open(const char* path);
 void os_file_close(int file);
 // Reads until the end of the file or of the buffer. Returns the number of bytes.

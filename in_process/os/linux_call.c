@@ -1,6 +1,9 @@
 #include "os/call.h"
+#include "os/confined.h"
 #include <errno.h>
 #include <unistd.h>
+
+atomic_state os_confinement;
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #include <sys/mman.h>

@@ -1,9 +1,11 @@
 #include "os/call.h"
+#include "os/confined.h"
 #include "os/file.h"
 #include <errno.h>
 #include <fcntl.h>
 
 int os_file_open(const char* path) {
+    if (!os_may_open()) return -1;
     intptr_t file = os_call(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
     return os_call_failed(file) ? -1 : (int)file;
 }

@@ -1,9 +1,10 @@
+#include "base/atomic.h"
 #include "base/bits.h"
 #include "os/call.h"
+#include "os/confined.h"
 #include "os/file.h"
 #include "os/machine.h"
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/sysinfo.h>
 
@@ -115,10 +116,14 @@ static void control_groups(group_visitor* visit, void* context, bool memory) {
 }
 
 uint64_t os_address_space_limit(void) {
+    static atomic_bits last; // its complement, so that 0 means that there is no limit
     struct rlimit limit;
-    bool limited =
-        os_call(SYS_prlimit64, 0, RLIMIT_AS, NULL, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
-    return limited ? limit.rlim_cur : UINT64_MAX;
+    if (os_may_open()) {
+        bool limited = os_call(SYS_prlimit64, 0, RLIMIT_AS, NULL, &limit) == 0 &&
+                       limit.rlim_cur != RLIM_INFINITY;
+        atomic_set(&last, limited ? ~(uint64_t)limit.rlim_cur : 0);
+    }
+    return ~atomic_get(&last);
 }
 
 static uint32_t processors(void) {
@@ -179,6 +184,7 @@ static void headroom_read(void* context, const char* directory, unsigned version
 }
 
 uint64_t os_memory_headroom(void) {
+    if (!os_may_open()) return 0;
     uint64_t least = UINT64_MAX;
     control_groups(headroom_read, &least, true);
     return least;
@@ -187,7 +193,8 @@ uint64_t os_memory_headroom(void) {
 bool os_machine_has_huge_pages(void) {
     static const char name[] = "/sys/kernel/mm/transparent_hugepage/enabled";
     char content[128];
-    bool known = os_file_read(name, content, sizeof content);
-    bool denied = os_call(SYS_prctl, PR_GET_THP_DISABLE) == 1; // to this process
-    return known && !denied && strstr(content, "[never]") == NULL;
+    struct os_status status;
+    if (!os_file_read(name, content, sizeof content)) return false;
+    os_status_read(&status);
+    return !status.huge_pages_denied && strstr(content, "[never]") == NULL;
 }

@@ -2,6 +2,7 @@
 #include "base/bits.h"
 #include "base/counters.h"
 #include "os/call.h"
+#include "os/confined.h"
 #include "os/memory.h"
 #include "os/thread.h"
 #include <errno.h>
@@ -231,7 +232,7 @@ bool os_touch_huge(void* start, size_t bytes) {
 }
 
 bool os_resident(void* start, size_t bytes, unsigned char* resident) {
-    return os_call(SYS_mincore, start, bytes, resident) == 0;
+    return os_may_look() && os_call(SYS_mincore, start, bytes, resident) == 0;
 }
 
 // A kernel without huge pages refuses both calls, which does no harm.

@@ -1,4 +1,5 @@
 #include "os/call.h"
+#include "os/confined.h"
 #include "os/file.h"
 #include "os/memory.h"
 #include "os/process.h"
@@ -26,6 +27,7 @@ bool os_order_threads(void) {
 bool os_order_threads(void) {
     enum { ORDER = 8, REGISTER = 16 }; // MEMBARRIER_CMD_PRIVATE_EXPEDITED and its registration
     static atomic_state registered;
+    if (!os_may_look()) return false;
     if (atomic_get(&registered) == 0) {
         if (os_call(SYS_membarrier, REGISTER) != 0) return false;
         atomic_set(&registered, 1);
@@ -81,6 +83,7 @@ bool os_process_is_guest(void) {
     uint32_t self = os_process_id();
     uint32_t recorded = atomic_get(&home);
     if (self == recorded || recorded == 0) return false;
+    if (!os_may_look()) return true;
     intptr_t order = os_call(SYS_kcmp, self, recorded, KCMP_VM_NUMBER);
     // If the system does not answer, it counts as a guest.
     bool is_guest = order == 0 || (order < 0 && order != -ESRCH);
@@ -112,18 +115,23 @@ static void write_all(const char* text, size_t length) {
     while (length > 0) {
         intptr_t written = os_call(SYS_write, STDERR_FILENO, text, length);
         if (written == -EINTR) continue;
-        if (written == -EAGAIN && wait_for_room()) continue;
+        if (written == -EAGAIN && os_may_open() && wait_for_room()) continue;
         if (written <= 0) break;
         text += written;
         length -= (size_t)written;
     }
 }
 
-// If stderr is a pipe that nobody reads, the message is lost, but SIGPIPE does not end the process.
+// If stderr is a pipe that nobody reads, the message is lost, but SIGPIPE does not end the process
+// (unless the process is confined).
 void os_write_error(const char* text, size_t length) {
     const os_signals pipe_signal = os_signal(SIGPIPE);
     const struct timespec at_once = {0, 0};
     os_signals before, pending = 0;
+    if (!os_may_open()) {
+        write_all(text, length);
+        return;
+    }
     bool blocked = os_signals_block(pipe_signal, &before);
     (void)os_call(SYS_rt_sigpending, &pending, sizeof pending);
     write_all(text, length);

@@ -1,4 +1,5 @@
 #include "os/call.h"
+#include "os/confined.h"
 #include "os/file.h"
 #include "os/memory.h"
 #include "os/process.h"
@@ -104,6 +105,7 @@ bool os_maps_find(const struct os_maps* maps, uintptr_t address, struct os_modul
 }
 
 size_t os_read_memory(uintptr_t address, void* buffer, size_t bytes) {
+    if (!os_may_look()) return 0;
     struct iovec to = {buffer, bytes}, from = {(void*)address, bytes};
     intptr_t count = os_call(SYS_process_vm_readv, os_process_id(), &to, 1, &from, 1);
     return count < 0 ? 0 : (size_t)count;

@@ -17,15 +17,16 @@ struct os_machine {
 void os_machine(struct os_machine* machine);
 
 // The most address space that the process may have (RLIMIT_AS). UINT64_MAX: no limit. A system
-// call.
+// call; in a process that has set a filter of system calls none, but the last answer.
 uint64_t os_address_space_limit(void);
 
 // Bytes that the control groups of the process can still take up before one of them reaches its
 // limit (version 2: memory.max or memory.high; version 1: memory.limit_in_bytes). Unused file pages
-// count as free. UINT64_MAX: no limit is known. A few dozen system calls, no allocation.
+// count as free. UINT64_MAX: no limit is known. 0 in a process that has set a filter of system
+// calls. A few dozen system calls, no allocation.
 uint64_t os_memory_headroom(void);
 
-// True if the system gives this process huge pages where it requests them. Reads a file.
+// True if the system gives this process huge pages where it requests them. Reads two files.
 bool os_machine_has_huge_pages(void);
 
 #endif

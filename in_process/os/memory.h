@@ -94,7 +94,7 @@ void* os_find_place(size_t bytes);
 // or the system refuses; the content is unchanged, except that an end may be zero.
 bool os_discard(void* start, size_t bytes);
 
-// Makes the range zero. Pages that have no memory get none.
+// Makes the range zero. Pages that have no memory get none, if the system may be asked.
 void os_zero(void* start, size_t bytes);
 
 // Provides pages that the caller owns with memory now, and keeps their content. False: no memory. A
@@ -112,11 +112,12 @@ void os_touch(void* start, size_t bytes);
 void os_provide(void* start, size_t bytes);
 
 // Touches the first page of a unit for which huge pages are preferred. True: the whole unit has
-// memory now. False: it is no huge page, and its other pages have none.
+// memory now. False: it is no huge page, and its other pages have none; or the system may not be
+// asked.
 bool os_touch_huge(void* start, size_t bytes);
 
 // For each page of the range: bit 0 of its byte is set if it has memory. False: a part of the range
-// is not mapped, or the system does not state it.
+// is not mapped, or the system does not state it, or may not be asked.
 bool os_resident(void* start, size_t bytes, unsigned char* resident);
 KEEL_INLINE bool os_page_is_resident(const void* address) {
     unsigned char resident = 0;

@@ -57,7 +57,8 @@ struct os_module {
 // False: no file is mapped there.
 bool os_maps_find(const struct os_maps* maps, uintptr_t address, struct os_module* module);
 
-// Copies memory of this process that may not be mapped. Returns the number of bytes copied.
+// Copies memory of this process that may not be mapped. Returns the number of bytes copied, 0 if
+// the system may not be asked (os/confined.h).
 size_t os_read_memory(uintptr_t address, void* buffer, size_t bytes);
 
 #endif

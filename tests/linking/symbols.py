@@ -37,7 +37,8 @@ MIMALLOC = {name for listed in ("names-1.6.3.txt", "names-later.txt")
             if name in headers.declared(part, "function")}
 
 API |= {"kl_system_call"}  # for observers of system calls (os/call.h), not for programs
-WHOLE = API | FAMILY | NEW | DELETE | TOKENS
+FILTER = {"prctl", "syscall"}  # what sets a filter of system calls passes through them
+WHOLE = API | FAMILY | NEW | DELETE | TOKENS | FILTER
 EXPECTED = {
     "libkeel.so": WHOLE,
     "keel.o": WHOLE,

@@ -14,6 +14,7 @@
 #include "allocator/warm/reserve.h"
 #include "base/counters.h"
 #include "base/options.h"
+#include "os/confined.h"
 #include "os/lock.h"
 #include "os/machine.h"
 #include "os/process.h"
@@ -388,6 +389,7 @@ static bool guess_cap(void) {
 static bool start(void) {
     uint32_t expected = STATE_OFF;
     if (os_lock_holds_all) return false; // in the child, keeper_forget would forget it
+    if (!os_may_open()) return false;    // a filter may forbid to start threads
     // A child of vfork would take the keeper with it when it ends, or could not end because of it.
     if (atomic_get(&state) == STATE_OFF && os_process_is_guest()) return false;
     if (!atomic_try_state(&state, &expected, STATE_RUNNING)) return expected == STATE_RUNNING;

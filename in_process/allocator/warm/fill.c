@@ -4,6 +4,7 @@
 #include "base/atomic.h"
 #include "base/bits.h"
 #include "base/random.h"
+#include "os/confined.h"
 #include "os/memory.h"
 
 #define PART_ALL 256u
@@ -74,6 +75,7 @@ static void look(unsigned range, unsigned i, bool last) {
 
 bool fill_is_expected(size_t bytes) {
     unsigned range = range_of(bytes);
+    if (KEEL_UNLIKELY(!os_may_look_yet())) return bytes <= FILL_ASSUMED_BYTES;
     return atomic_get(&ranges[range].judged) != 0 && atomic_get(&ranges[range].part) >= FILL_ENOUGH;
 }
 
@@ -89,6 +91,7 @@ bool fill_expects(size_t bytes) {
 
 bool fill_is_probe(size_t bytes) {
     unsigned range = range_of(bytes);
+    if (!os_may_look_yet()) return false;
     uint32_t drawn = atomic_get(&ranges[range].draws) + 1;
     atomic_set(&ranges[range].draws, drawn < FILL_DRAWS ? drawn : 0);
     return drawn >= FILL_DRAWS;
@@ -97,7 +100,7 @@ bool fill_is_probe(size_t bytes) {
 // The size is written before the place is given a start: until then no thread reads it.
 void fill_watch(char* start, size_t span, size_t bytes) {
     unsigned range = range_of(bytes);
-    if (atomic_get(&ranges[range].watched) >= FILL_PLACES) return;
+    if (atomic_get(&ranges[range].watched) >= FILL_PLACES || !os_may_look_yet()) return;
     for (unsigned i = 0; i < FILL_PLACES; i++) {
         uintptr_t expected = 0;
         if (atomic_get(&ranges[range].places[i].start) != 0) continue;

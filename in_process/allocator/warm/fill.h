@@ -19,6 +19,9 @@
 // Bound: an allocation, or the end of a block, looks at FILL_PLACES blocks, with FILL_SAMPLES calls
 // to the system each. A block may have ended meanwhile: only residence is asked for.
 //
+// In a process that may be behind a filter of system calls (os/confined.h), no block is looked at.
+// There, blocks of up to FILL_ASSUMED_BYTES count as filled and larger ones as not.
+//
 // What defeats it: blocks of one range of which some are filled and some are not; a program that
 // stops filling its blocks, for the next FILL_DRAWS of the range; blocks that are filled long after
 // they were allocated count as empty.
@@ -31,7 +34,8 @@
 #define FILL_RANGES 7u
 #define FILL_PLACES 2u // probes of one range at the same time
 #define FILL_SAMPLES 4u
-#define FILL_DRAWS_LAST 16u // blocks of the range, until a probe is judged
+#define FILL_ASSUMED_BYTES ((size_t)1 << 20) // without looks
+#define FILL_DRAWS_LAST 16u                  // blocks of the range, until a probe is judged
 
 // The next block is expected to be filled. Looks at the probes of its range. Any thread.
 bool fill_expects(size_t bytes);

@@ -1,11 +1,20 @@
 // What POSIX has no function for. Each of these answers as its header says for a system that cannot
 // do it; docs/reference/platforms.md states what Keel loses by that.
+#include "os/confined.h"
 #include "os/huge.h"
 #include "os/machine.h"
 #include "os/memory.h"
 #include "os/process.h"
 #include "os/stack.h"
 #include "os/symbol.h"
+
+// --- Filters of system calls ---------------------------------------------------------------------
+
+atomic_state os_confinement;
+
+bool os_may_look(void) {
+    return true;
+}
 
 // --- Mappings that move --------------------------------------------------------------------------
 
