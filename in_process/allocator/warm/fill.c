@@ -97,10 +97,19 @@ bool fill_is_probe(size_t bytes) {
     return drawn >= FILL_DRAWS;
 }
 
-// The size is written before the place is given a start: until then no thread reads it.
+static bool is_watched(unsigned range, const char* start) {
+    bool watched = false;
+    for (unsigned i = 0; i < FILL_PLACES; i++)
+        watched |= atomic_get(&ranges[range].places[i].start) == (uintptr_t)start;
+    return watched;
+}
+
+// The size is written before the place is given a start: until then no thread reads it. A page that
+// becomes full a second time may be watched already.
 void fill_watch(char* start, size_t span, size_t bytes) {
     unsigned range = range_of(bytes);
     if (atomic_get(&ranges[range].watched) >= FILL_PLACES || !os_may_look_yet()) return;
+    if (is_watched(range, start)) return;
     for (unsigned i = 0; i < FILL_PLACES; i++) {
         uintptr_t expected = 0;
         if (atomic_get(&ranges[range].places[i].start) != 0) continue;

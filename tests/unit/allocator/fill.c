@@ -32,7 +32,7 @@ int mincore(void* start, size_t bytes, unsigned char* resident) {
 static void free_counted(void* block) {
     looks = 0;
     kl_free(block);
-    CHECK(looks <= LOOKS_MAX);
+    CHECK(looks <= FILL_SAMPLES);
 }
 
 static char* resize_counted(char* block, size_t bytes) {
@@ -79,6 +79,19 @@ static void test_one_block(void) {
         CHECK(!fill_is_expected(bytes));
         if (bytes > 256 * KIB) CHECK(filled);
     }
+}
+
+// A page that becomes full a second time is watched once, so its end takes one look.
+static void test_watched_twice(void) {
+    begin();
+    char* block = allocate(SLICE_BYTES + 1);
+    fill_forget();
+    fill_watch(block, SLICE_BYTES, SLICE_BYTES);
+    fill_watch(block, SLICE_BYTES, SLICE_BYTES);
+    looks = 0;
+    fill_end(block, SLICE_BYTES);
+    CHECK(looks == FILL_SAMPLES);
+    kl_free(block);
 }
 
 // No stride of the touches meets all of the places that a look chooses.
@@ -189,6 +202,7 @@ int main(void) {
     option_set(OPTION_RESET_DELAY, 600000);
     policy_set_huge(false);
     test_one_block();
+    test_watched_twice();
     test_strides();
     test_ranges();
     test_filled_later();
