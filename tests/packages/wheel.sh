@@ -37,10 +37,15 @@ libraries_tagged() { # the libraries by themselves: for the oldest systems, many
     local only="$work/libraries/${wheel##*/}"
     mkdir -p libraries && "$python" - "$wheel" "$only" <<'PYTHON' &&
 import sys, zipfile
+lab = "keel/prefix/bin/", "keel/prefix/lib/keel/"
 whole, part = zipfile.ZipFile(sys.argv[1]), zipfile.ZipFile(sys.argv[2], "w")
 for entry in whole.infolist():
-    if not entry.filename.startswith(("keel/prefix/bin/", "keel/prefix/lib/keel/")):
-        part.writestr(entry, whole.read(entry))
+    contents = whole.read(entry)
+    if entry.filename.endswith("/RECORD"):
+        lines = contents.decode().splitlines(keepends=True)
+        contents = "".join(line for line in lines if not line.startswith(lab))
+    if not entry.filename.startswith(lab):
+        part.writestr(entry, contents)
 part.close()
 PYTHON
         "$python" -m zipfile -l "$only" | grep 'lib/libkeel-secure.so' &&
