@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # release.sh VERSION [--check]: checks that this commit can be released as VERSION, makes every
-# package, and writes their checksums. It publishes nothing; its last lines are the commands that do.
-# With --check it stops before it makes anything.
+# package, and writes their checksums. It publishes nothing; its last lines are the commands that
+# do. With --check it stops before it makes anything.
 #
 # KEEL_URL is the address where the files of build/packages will be; the recipes contain it.
 set -euo pipefail

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# arm64.sh [FOLDER]: tests the archive for arm64 of FOLDER (build/packages-arm64), under the emulator
-# of tests/arm64.sh, which cannot record: a program with the library, and each program of the lab.
+# arm64.sh [FOLDER]: tests the archive for arm64 of FOLDER (build/packages-arm64), under the
+# emulator of tests/arm64.sh, which cannot record: programs with the library, and those of the lab.
 KEEL_MACHINE=aarch64
 source "$(dirname "$0")/steps.sh" "${1:-$(dirname "$0")/../../build/packages-arm64}"
 archive=$out/keel-$VERSION-linux-aarch64.tar.xz
@@ -27,7 +27,7 @@ links() {
     done
 }
 preloads() { # a program that does not know of it
-    printf '%s\n' '#include <stdlib.h>' 'int main(void) { free(malloc(100)); return 0; }' >plain.c &&
+    printf '%s\n' '#include <stdlib.h>' 'int main(void) { free(malloc(9)); }' >plain.c &&
         "$gnu-gcc" -O0 plain.c -o plain &&
         run -E LD_PRELOAD="$prefix/lib/libkeel.so" -E KEEL_SHOW_STATS=1 ./plain 2>&1 | grep -i keel
 }
