@@ -13,7 +13,8 @@ source "$root/packaging/environment.sh"
 export CARGO_TARGET_DIR=$out/target KEEL_RELEASE=$out/target/$KEEL_TRIPLE/release
 export KEEL_PEERS_TARGET=$out/peers KEEL_PEERS_RELEASE=$KEEL_TRIPLE/release
 export KEEL_BUILD=$out/build CMAKE_BUILD_TYPE=Release
-"$root/scripts/build.sh"
+# A peer that prints the time of its build is not built again for a later commit.
+SOURCE_DATE_EPOCH=0 "$root/scripts/build.sh"
 
 # The programs in C of the lab are linked by zig, as those in Rust are; only it has the code that
 # starts a program on an older glibc.
