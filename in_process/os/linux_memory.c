@@ -146,14 +146,24 @@ static intptr_t discard(char* start, size_t bytes) {
     return os_call(SYS_madvise, start, bytes, MADV_DONTNEED);
 }
 
+static atomic_state is_locked; // the last range to be discarded
+
+bool os_memory_is_locked(void) {
+    return atomic_get(&is_locked) != 0;
+}
+
 // The system refuses if the program has locked a page of the range. If it has locked both ends, all
 // of it counts as locked. Else only some blocks are, and the other pages go back.
 bool os_discard(void* start, size_t bytes) {
     size_t unit = os_page_bytes();
     char* end = (char*)start + bytes;
     intptr_t result = discard(start, bytes);
+    if (result == 0 && atomic_get(&is_locked) != 0) atomic_set(&is_locked, 0);
     if (result != -EINVAL) return result == 0;
-    if (discard(start, unit) != 0 && discard(end - unit, unit) != 0) return false;
+    if (discard(start, unit) != 0 && discard(end - unit, unit) != 0) {
+        atomic_set(&is_locked, 1);
+        return false;
+    }
     for (char* at = start; at < end; at += unit) {
         if (discard(at, unit) != 0) memset(at, 0, unit);
     }

@@ -93,6 +93,8 @@ void* os_find_place(size_t bytes);
 // program has locked keep their memory and are zeroed. False: the program has locked all of them,
 // or the system refuses; the content is unchanged, except that an end may be zero.
 bool os_discard(void* start, size_t bytes);
+// True if the program had locked all of the range that os_discard was called for last.
+bool os_memory_is_locked(void);
 
 // Makes the range zero. Pages that have no memory get none, if the system may be asked.
 void os_zero(void* start, size_t bytes);

@@ -72,6 +72,7 @@ void jumbo_release(struct page* page, bool keep) {
     char* start = page->start;
     size_t bytes = page->bytes;
     bool sparse = page->sparse != 0;
+    keep |= os_memory_is_locked();
     jumbo_leave(page); // before another thread may map the range
     if (keep) policy_cache(sparse, bytes);
     if (keep)

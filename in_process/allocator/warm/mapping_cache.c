@@ -235,25 +235,31 @@ bool mapping_cache_extend(struct mapping* mapping, size_t bytes) {
 
 // Unmapping holds the lock of all mappings of the process until the pages are returned, 1 ms for 16
 // MiB; discarding them first does not. At most PIECES pieces, which end at multiples of huge pages.
-static void discard_in_pieces(char* start, size_t bytes) {
+// False: the system refuses the first one, because the program has locked it.
+static bool discard_in_pieces(char* start, size_t bytes) {
     const size_t huge = HUGE_SLICES * SLICE_BYTES;
     const size_t piece = round_up(bytes / PIECES + 1, huge);
     char* end = start + bytes;
     for (char* at = start; at < end;) {
         char* next = (char*)round_down((uintptr_t)at, huge) + piece;
         if (next > end) next = end;
-        (void)os_discard(at, (size_t)(next - at));
+        if (!os_discard(at, (size_t)(next - at)) && at == start) return false;
         at = next;
     }
+    return true;
 }
 
 // Returns the last `cut` bytes of the mapping of a place that the caller has marked. Until its
 // memory is returned the whole mapping stays in the place: a child of fork that has no such thread
 // finds it there. A range that the child finds must be mapped, so it leaves the place before it is
-// unmapped.
+// unmapped. Locked memory stays.
 static void place_cut(unsigned index, struct mapping mapping, size_t cut) {
     char* tail = mapping.start + mapping.bytes - cut;
-    discard_in_pieces(tail, cut);
+    if (!discard_in_pieces(tail, cut)) {
+        atomic_set(&places[index].put_ms, os_clock_ms());
+        atomic_set_release(&places[index].start, (uintptr_t)mapping.start);
+        return;
+    }
     if (cut == mapping.bytes) {
         (void)atomic_sub(&mapping_cache_total, (int64_t)cut);
         (void)atomic_swap(&places[index].start, 0);

@@ -53,8 +53,8 @@ void mapping_cache_put(struct mapping mapping);
 // Unmaps it. Where the system refuses that, keeps the range without its memory.
 void mapping_cache_unmap(struct mapping mapping);
 
-// Unmaps at most bytes_max of one mapping that has been here for a purge delay. Returns the bytes
-// unmapped.
+// Unmaps at most bytes_max of one mapping that has been here for a purge delay, unless the program
+// has locked it. Returns the bytes that it tried.
 size_t mapping_cache_age(uint64_t now_ms, size_t bytes_max);
 
 // Unmaps everything that is here now.

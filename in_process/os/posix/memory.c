@@ -109,6 +109,10 @@ void os_close(void* start, size_t bytes) {
     os_forbid_access(start, bytes);
 }
 
+bool os_memory_is_locked(void) {
+    return false;
+}
+
 bool os_discard(void* start, size_t bytes) {
     count_event(EVENT_PURGE, 1);
     return map(start, bytes, PROT_READ | PROT_WRITE, MAP_FIXED) != NULL;
