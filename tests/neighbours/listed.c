@@ -5,8 +5,8 @@
  *
  * The first list is Keel's. The second has the calls of the program, its threads and its loader.
  * exec: the filter is there before the program starts; first: before it allocates; the others:
- * after it has allocated and a keeper runs. prctl sets the filter for the calling thread; syscall and raw
- * for all, by the C library's function and by an instruction. */
+ * after it has allocated and a keeper runs. prctl sets the filter for the calling thread; syscall
+ * and raw for all, by the C library's function and by an instruction. */
 #define _GNU_SOURCE
 #include <linux/filter.h>
 #include <linux/seccomp.h>

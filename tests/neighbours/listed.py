@@ -17,10 +17,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "reference" / "system-calls.md"
 # What the C library makes for the program: its start, threads, fork, sleep, output and end.
-OWN = """execve brk access openat read close fstat newfstatat stat pread64 arch_prctl set_tid_address
-    set_robust_list rseq prlimit64 getrandom statx readlink clone clone3 rt_sigprocmask rt_sigaction
-    wait4 clock_nanosleep nanosleep restart_syscall write exit exit_group mmap munmap mprotect
-    madvise futex""".split()
+OWN = """execve brk access openat read close fstat newfstatat stat pread64 arch_prctl
+    set_tid_address set_robust_list rseq prlimit64 getrandom statx readlink clone clone3
+    rt_sigprocmask rt_sigaction wait4 clock_nanosleep nanosleep restart_syscall write
+    exit exit_group mmap munmap mprotect madvise futex""".split()
 # What the loader of a program has made before Keel runs, and a program needs no longer.
 START = """execve access openat read close fstat newfstatat stat pread64 arch_prctl prlimit64
     brk""".split()
