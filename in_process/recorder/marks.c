@@ -22,6 +22,19 @@ KEEL_EXPORT void kl_record_mark_now(const char* text) {
     text_record(KL_RING_MARK, text, length);
 }
 
+// A mark of the thread, with a text that lab/check recognises.
+KEEL_EXPORT void kl_record_zone_now(const char* name, int begins) {
+    if (name == NULL || !recording()) return;
+    const char* kind = begins ? "keel zone begin: " : "keel zone end: ";
+    char text[KL_MARK_BYTES + 1];
+    size_t length = strlen(kind);
+    memcpy(text, kind, length);
+    size_t rest = strnlen(name, KL_MARK_BYTES - length);
+    memcpy(text + length, name, rest);
+    text[length + rest] = 0;
+    kl_record_mark_now(text);
+}
+
 KEEL_EXPORT void kl_record_thread_name_now(const char* name) {
     if (name == NULL || !recording()) return;
     text_record(KL_RING_THREAD_NAME, name, strnlen(name, 15));

@@ -4,7 +4,9 @@
 //! | --- | --- |
 //! | `debug_files` | finds the object file and the debug information of a module |
 //! | `frame` | a named call |
+//! | `functions` | whether an object file has a function |
 //! | `symbols` | the functions and lines of a return address |
+//! | `tail_calls` | functions that left by a jump, and are in no stack |
 //! | `wrapper` | functions that allocate for their callers, such as those of `std` |
 //! | `over_time` | values by call stack and by part of the recorded time |
 //! | `tally` | calls, bytes and lifetimes of blocks by call stack |
@@ -24,6 +26,7 @@ mod debug_files;
 mod error;
 mod explained;
 mod frame;
+mod functions;
 mod kept_runs;
 mod measured;
 mod over_time;
@@ -33,6 +36,7 @@ mod recorded;
 mod requests;
 mod sites;
 mod symbols;
+mod tail_calls;
 mod tally;
 mod tree;
 mod wrapper;

@@ -165,8 +165,7 @@ pub(crate) fn named(
     for (stack, values) in by_stack {
         let mut frames = Vec::new();
         if stack != Origin::NONE {
-            let sites = stacks.walk_indices(stack);
-            sites.for_each(|site| frames.extend_from_slice(symbols.frames_at(site)));
+            frames = symbols.frames_of_stack(stack);
         }
         samples.push(Sample { stack, frames, values, compared: Vec::new() });
     }

@@ -3,6 +3,8 @@
 
 use crate::debug_files::{DebugFolders, Files, ModuleState};
 use crate::frame::{Frame, file_name};
+use crate::functions;
+use crate::tail_calls::{Code, Next};
 use crate::wrapper::Function;
 use addr2line::{Loader, demangle_auto, gimli};
 use keel_journal::{Module, NamedCall, Stacks};
@@ -19,6 +21,8 @@ pub struct Symbols<'a> {
     frames: Vec<Frame>,
     indices: FxHashMap<Frame, u32>,
     sites: FxHashMap<u32, Vec<u32>>,
+    /// The frames of tail calls, by the site of the call and by what was called from them.
+    tails: FxHashMap<(u32, Next), Vec<u32>>,
 }
 
 struct ObjectFile {
@@ -28,6 +32,7 @@ struct ObjectFile {
     segments: Vec<(u64, u64, u64)>,
     /// Address, size and name of the object file's functions, by address.
     functions: Vec<(u64, u64, String)>,
+    code: Code,
 }
 
 impl<'a> Symbols<'a> {
@@ -46,6 +51,7 @@ impl<'a> Symbols<'a> {
             frames: Vec::new(),
             indices: FxHashMap::default(),
             sites: FxHashMap::default(),
+            tails: FxHashMap::default(),
         }
     }
 
@@ -62,6 +68,60 @@ impl<'a> Symbols<'a> {
             self.sites.insert(site, indices);
         }
         self.sites.get(&site).map_or(&[], Vec::as_slice)
+    }
+
+    /// The calls of a stack, innermost first, as indices of frames. `stack` is an index into the
+    /// nodes of the stacks.
+    pub fn frames_of_stack(&mut self, stack: u32) -> Vec<u32> {
+        let mut frames = Vec::new();
+        let stacks = self.stacks;
+        let mut inner = None;
+        for site in stacks.walk_indices(stack) {
+            self.frames_at(site);
+            frames.extend_from_slice(self.tail_calls(site, inner));
+            frames.extend_from_slice(self.frames_at(site));
+            inner = Some(site);
+        }
+        frames
+    }
+
+    /// The functions that were entered by the call of a site, and left by a jump to the code of the
+    /// site `inner`; None: to the allocator. The frames of the site are known.
+    fn tail_calls(&mut self, site: u32, inner: Option<u32>) -> &[u32] {
+        let place = |site: u32| self.stacks.sites.get(site as usize).copied();
+        let Some((module, back)) = place(site) else { return &[] };
+        let file = u32::try_from(module).ok().and_then(|module| self.files.get(&module));
+        let Some(file) = file.and_then(Option::as_ref) else { return &[] };
+        let next = match inner.map(place) {
+            None => Next::Allocator,
+            Some(Some((other, offset))) if other == module => match file.address(offset) {
+                // The call instruction ends at the return address.
+                Some(address) => Next::Here(address.wrapping_sub(1)),
+                None => Next::Elsewhere,
+            },
+            Some(_) => Next::Elsewhere,
+        };
+        if !self.tails.contains_key(&(site, next)) {
+            let name = self.modules.get(module as usize).map_or("", |one| file_name(&one.path));
+            let back = file.address(back).unwrap_or_default();
+            let jumps = file.code.jumps(&file.functions, back, next);
+            let found: Vec<Frame> = jumps.iter().flat_map(|at| file.frames_of(*at, name)).collect();
+            let indices = found.into_iter().map(|frame| self.intern(frame)).collect();
+            self.tails.insert((site, next), indices);
+        }
+        self.tails.get(&(site, next)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether a name in the recording, or a function of one of its object files, is wanted. The
+    /// second argument is false for a name without namespaces and parameters, from the debug
+    /// information.
+    pub fn defines(&self, wanted: &dyn Fn(&str, bool) -> bool) -> bool {
+        let is_named = self.stacks.names.iter().any(|name| wanted(&name.function, true));
+        let has = |module: &Module| {
+            let files = self.folders.find(module);
+            files.is_ok_and(|files| functions::defines(&files, wanted).unwrap_or(false))
+        };
+        is_named || self.modules.iter().any(has)
     }
 
     /// A frame, by its index.
@@ -169,17 +229,25 @@ impl ObjectFile {
         let debug = files.debug.as_ref().unwrap_or(&files.object);
         let loader = Loader::new_with_sup(debug, files.supplement.as_ref());
         let loader = loader.map_err(|error| error.to_string())?;
-        Ok(ObjectFile { segments: segments.collect(), functions, loader })
+        let code = Code::read(&object);
+        Ok(ObjectFile { segments: segments.collect(), functions, code, loader })
     }
 
     /// The calls at an offset in the file, innermost first; empty if nothing is known.
     fn frames(&self, call: u64, module: &str) -> Vec<Frame> {
-        let segment = self
-            .segments
-            .iter()
-            .find(|(start, length, _)| (*start..start.saturating_add(*length)).contains(&call));
-        let Some((start, _, address)) = segment else { return Vec::new() };
-        let at = call - start + address;
+        self.address(call).map(|at| self.frames_of(at, module)).unwrap_or_default()
+    }
+
+    /// The address of an offset in the file.
+    fn address(&self, offset: u64) -> Option<u64> {
+        let is_in = |(start, length, _): &&(u64, u64, u64)| {
+            (*start..start.saturating_add(*length)).contains(&offset)
+        };
+        self.segments.iter().find(is_in).map(|(start, _, address)| offset - start + address)
+    }
+
+    /// As [`ObjectFile::frames`], at an address.
+    fn frames_of(&self, at: u64, module: &str) -> Vec<Frame> {
         let mut frames = self.described(at, module);
         if frames.is_empty()
             && let Some(name) = self.symbol(at)

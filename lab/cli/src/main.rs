@@ -30,6 +30,7 @@ struct Arguments {
 enum Command {
     Record(commands::record::Arguments),
     Try(commands::r#try::Arguments),
+    Check(commands::check::Arguments),
     Import(commands::import::Arguments),
     Capture(commands::capture::Arguments),
     Info(commands::info::Arguments),
@@ -64,6 +65,7 @@ fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match arguments.command {
         Command::Record(arguments) => commands::record::run(arguments),
         Command::Try(arguments) => commands::r#try::run(&arguments),
+        Command::Check(arguments) => commands::check::run(&arguments),
         Command::Import(arguments) => commands::import::run(arguments),
         Command::Capture(arguments) => commands::capture::run(arguments),
         Command::Info(arguments) => commands::info::run(arguments),

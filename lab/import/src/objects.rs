@@ -442,7 +442,7 @@ impl Objects {
     /// Returns the metadata at the end: threads, frames, number of foreign operations, repairs by
     /// kind.
     pub fn finish(self) -> Remains {
-        let thread = |id| Thread { id, name: String::new() };
+        let thread = |id| Thread { id, ..Thread::default() };
         Remains {
             threads: self.threads.into_iter().map(thread).collect(),
             frames: self.frames,

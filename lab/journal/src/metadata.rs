@@ -170,6 +170,10 @@ pub struct Thread {
     pub id: u64,
     /// The thread's name; empty if unknown.
     pub name: String,
+    /// The thread's scheduling class when it was last seen: `fifo`, `rr`, `deadline` or `other`;
+    /// empty if unknown.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub policy: String,
 }
 
 /// A named point in time.

@@ -135,9 +135,11 @@ impl Applier {
         for thread in self.threads.values_mut() {
             if let Some(index) = thread.index.take() {
                 let name = Some(std::mem::take(&mut thread.name)).filter(|name| !name.is_empty());
-                let name = name.or_else(|| names.threads.get(&thread.id).cloned());
-                self.facts.threads[index as usize].1 =
-                    name.unwrap_or_else(|| names.program.clone());
+                let seen = names.threads.get(&thread.id);
+                let name = name.or_else(|| Some(seen?.name.clone()));
+                let known = &mut self.facts.threads[index as usize];
+                known.name = name.unwrap_or_else(|| names.program.clone());
+                known.policy = seen.map(|seen| seen.policy.clone()).unwrap_or_default();
             }
         }
     }
@@ -395,7 +397,7 @@ impl Applier {
 fn index_of(threads: &mut FxHashMap<u32, Thread>, facts: &mut Facts, serial: u32) -> u32 {
     let thread = threads.entry(serial).or_default();
     *thread.index.get_or_insert_with(|| {
-        facts.threads.push((thread.id, String::new()));
+        facts.threads.push(keel_journal::Thread { id: thread.id, ..Default::default() });
         facts.threads.len() as u32 - 1
     })
 }
@@ -406,7 +408,7 @@ fn known(
     threads: &FxHashMap<u32, Thread>,
     metadata: &mut Metadata,
 ) {
-    metadata.threads = facts.threads.iter().map(|(id, name)| thread_named(*id, name)).collect();
+    metadata.threads.clone_from(&facts.threads);
     for thread in threads.values() {
         if let Some(known) = thread.index.and_then(|index| metadata.threads.get_mut(index as usize))
         {
@@ -420,8 +422,4 @@ fn known(
     metadata.prologue = facts.prologue;
     metadata.modules = origins.modules().to_vec();
     metadata.stacks = origins.stacks().clone();
-}
-
-fn thread_named(id: u64, name: &str) -> keel_journal::Thread {
-    keel_journal::Thread { id, name: name.to_owned() }
 }

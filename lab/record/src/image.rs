@@ -41,7 +41,7 @@ pub struct Image {
     pub began: u64,
     admitted: Instant,
     pub metadata: Metadata,
-    names: FxHashMap<u64, String>,
+    names: FxHashMap<u64, keel_journal::Thread>,
     names_read: Option<Instant>,
     names_cost: Duration,
     pub code: Code,
@@ -105,7 +105,8 @@ impl Image {
         Names { threads: std::mem::take(&mut self.names), program, code }
     }
 
-    /// Reads the names of the running threads. A thread that ends records its own name.
+    /// Reads the names and the scheduling classes of the running threads. A thread that ends records
+    /// its own name.
     pub fn read_names(&mut self) {
         // The names of thousands of threads take so long that the rings would fill.
         let pause = NAMES_EVERY.max(self.names_cost * NAMES_PAUSE);
@@ -122,7 +123,10 @@ impl Image {
             };
             if let Ok(name) = std::fs::read(task.path().join("comm")) {
                 let name = name.strip_suffix(b"\n").unwrap_or(&name);
-                self.names.insert(id, String::from_utf8_lossy(name).into_owned());
+                let name = String::from_utf8_lossy(name).into_owned();
+                let state = std::fs::read(task.path().join("stat")).unwrap_or_default();
+                let policy = policy_of(&String::from_utf8_lossy(&state)).to_owned();
+                self.names.insert(id, keel_journal::Thread { id, name, policy });
             }
         }
         self.names_cost = began.elapsed();
@@ -236,6 +240,20 @@ impl Code {
     }
 }
 
+/// The scheduling class in the text of /proc/PID/task/TID/stat; empty if the text has none.
+fn policy_of(state: &str) -> &'static str {
+    /// The field, counted from the one after the name, which is in parentheses.
+    const POLICY: usize = 38;
+    let fields = state.rsplit_once(')').map_or("", |(_, fields)| fields);
+    match fields.split_whitespace().nth(POLICY).and_then(|policy| policy.parse().ok()) {
+        Some(libc::SCHED_FIFO) => "fifo",
+        Some(libc::SCHED_RR) => "rr",
+        Some(libc::SCHED_DEADLINE) => "deadline",
+        Some(_) => "other",
+        None => "",
+    }
+}
+
 fn open_pidfd(pid: u32) -> io::Result<OwnedFd> {
     // SAFETY: a system call without pointers.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid as libc::pid_t, 0) };
@@ -244,4 +262,22 @@ fn open_pidfd(pid: u32) -> io::Result<OwnedFd> {
     }
     // SAFETY: the kernel has just given us this descriptor.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::policy_of;
+
+    #[test]
+    fn scheduling_classes_are_those_of_the_kernel() {
+        let state = |policy: &str| {
+            let before = "0 ".repeat(37);
+            format!("7 (a) S 1) S {before}{policy} 0 0")
+        };
+        let found = ["0", "1", "2", "3", "6", "x"].map(|policy| policy_of(&state(policy)));
+        assert_eq!(found, ["other", "fifo", "rr", "other", "deadline", ""]);
+        assert_eq!(policy_of(""), "");
+        let own = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+        assert_ne!(policy_of(&own), "");
+    }
 }

@@ -1,7 +1,7 @@
 //! The assembler's output: rows for a sink, and metadata.
 
 use crate::perf_map::PerfMap;
-use keel_journal::{Caches, Event, Mark, Metadata, Module, Origin, Stacks};
+use keel_journal::{Caches, Event, Mark, Metadata, Module, Origin, Stacks, Thread};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
@@ -43,8 +43,8 @@ pub struct Filter {
 /// Facts that are not in the rows.
 #[derive(Default, Debug)]
 pub struct Facts {
-    /// The metadata's threads, in order of appearance: kernel id and name.
-    pub threads: Vec<(u64, String)>,
+    /// The metadata's threads, in order of appearance.
+    pub threads: Vec<Thread>,
     /// Times of the frame marks, ns.
     pub frames: Vec<u64>,
     /// Frees and reallocs of blocks whose allocation was not recorded.
@@ -73,12 +73,12 @@ pub struct Facts {
     pub stacks: Stacks,
 }
 
-/// Names of threads whose end was not recorded.
+/// What the system knew about threads while they ran.
 #[derive(Default)]
 pub struct Names {
-    /// Those found in /proc, by kernel id.
-    pub threads: FxHashMap<u64, String>,
-    /// For the others: the program's.
+    /// Those found in /proc, by kernel id. The name counts if the thread did not record it.
+    pub threads: FxHashMap<u64, Thread>,
+    /// For the others: the program's name.
     pub program: String,
     /// The map of the code that the program made, if it wrote one.
     pub code: Option<PerfMap>,
@@ -86,11 +86,7 @@ pub struct Names {
 
 /// Puts the facts into the metadata.
 pub fn describe(facts: Facts, metadata: &mut Metadata) {
-    metadata.threads = facts
-        .threads
-        .iter()
-        .map(|(id, name)| keel_journal::Thread { id: *id, name: name.clone() })
-        .collect();
+    metadata.threads = facts.threads;
     metadata.frames = facts.frames;
     metadata.marks = facts.marks;
     metadata.caches = facts.caches;

@@ -4,6 +4,7 @@ pub mod allocators;
 pub mod bench;
 pub mod blame;
 pub mod capture;
+pub mod check;
 pub mod compare;
 pub mod completions;
 pub mod diff;

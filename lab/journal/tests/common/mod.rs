@@ -101,7 +101,11 @@ pub fn metadata(frames: Vec<u64>) -> Metadata {
         clock: "tsc".to_owned(),
         clock_hz: 2.5e9,
         threads: (0..5)
-            .map(|index| Thread { id: 100 + index, name: format!("thread {index}") })
+            .map(|index| Thread {
+                id: 100 + index,
+                name: format!("thread {index}"),
+                ..Thread::default()
+            })
             .collect(),
         frames,
         marks: vec![Mark { time: 7, thread: 1, text: "level 1".to_owned() }],

@@ -1,0 +1,218 @@
+//! The budget file: limits, zones and suppressions, in TOML.
+
+use crate::amount::Amount;
+use crate::metric::{METRICS, Metric};
+use crate::scope::{Scope, ZonePlace};
+use serde::Deserialize;
+
+/// What a program has to keep.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Budget {
+    /// Limits on counts.
+    pub limits: Vec<Limited>,
+    /// Where the program must neither allocate nor free.
+    pub zones: Vec<Zone>,
+    /// Calls that zones accept.
+    pub suppressions: Vec<Suppression>,
+}
+
+/// The limits of one scope.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limited {
+    /// What they concern.
+    pub scope: Scope,
+    /// The greatest accepted counts, in the order of [`METRICS`].
+    pub limits: Vec<(Metric, u64)>,
+}
+
+/// A zone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Zone {
+    /// Where.
+    pub place: ZonePlace,
+    /// What is left out at the beginning: the first passes of a zone of marks or of a scope, the
+    /// first frames of other zones.
+    pub warm_up: u64,
+}
+
+/// A call that zones accept.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Suppression {
+    /// A function in the call's stack.
+    pub symbol: Name,
+    /// Why it is accepted.
+    pub reason: Reason,
+}
+
+/// A text that must not be empty.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Name(pub String);
+
+/// Why a call is accepted.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Reason(pub String);
+
+impl TryFrom<String> for Name {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Name, &'static str> {
+        if text.is_empty() { Err("the name is empty") } else { Ok(Name(text)) }
+    }
+}
+
+impl TryFrom<String> for Reason {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Reason, &'static str> {
+        if text.trim().is_empty() {
+            return Err("the reason is empty: state why this call is accepted");
+        }
+        Ok(Reason(text))
+    }
+}
+
+/// Why a budget file cannot be used. The message names the line.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .0.to_string().trim_end())]
+pub struct BudgetError(#[from] toml::de::Error);
+
+impl Budget {
+    /// Reads a budget file.
+    ///
+    /// # Errors
+    /// It is not TOML, or has an unknown table or key, or a value that makes no sense.
+    pub fn parse(text: &str) -> Result<Budget, BudgetError> {
+        let file: File = toml::from_str(text)?;
+        let mut limits: Vec<Limited> = Vec::new();
+        limits.extend(file.run.map(|table| table.0));
+        limits.extend(file.frame.map(|table| table.0));
+        limits.extend(file.thread.into_iter().map(|table| table.0));
+        limits.extend(file.between.into_iter().map(|table| table.0));
+        limits.extend(file.call_site.into_iter().map(|table| table.0));
+        limits.extend(file.within.into_iter().map(|table| table.0));
+        Ok(Budget { limits, zones: file.zone, suppressions: file.suppress })
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    run: Option<Run>,
+    frame: Option<Frame>,
+    #[serde(default)]
+    thread: Vec<Thread>,
+    #[serde(default)]
+    between: Vec<Between>,
+    #[serde(default)]
+    call_site: Vec<CallSite>,
+    #[serde(default)]
+    within: Vec<Within>,
+    #[serde(default)]
+    zone: Vec<Zone>,
+    #[serde(default)]
+    suppress: Vec<Suppression>,
+}
+
+/// A table of limits: `$name` is what the file has, with the fields of its scope and all metrics.
+/// (serde cannot refuse unknown keys of tables that share fields by `flatten`.)
+macro_rules! table {
+    ($name:ident, $raw:ident, $text:literal, { $($field:ident: $type:ty),* }, $scope:expr) => {
+        #[derive(Deserialize)]
+        #[serde(try_from = $text)]
+        struct $name(Limited);
+
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct $raw {
+            $($field: $type,)*
+            operations: Option<Amount>,
+            allocations: Option<Amount>,
+            frees: Option<Amount>,
+            bytes: Option<Amount>,
+            live_peak: Option<Amount>,
+            largest: Option<Amount>,
+            never_freed: Option<Amount>,
+        }
+
+        impl TryFrom<$raw> for $name {
+            type Error = String;
+
+            fn try_from(raw: $raw) -> Result<$name, String> {
+                let amounts = [
+                    raw.operations,
+                    raw.allocations,
+                    raw.frees,
+                    raw.bytes,
+                    raw.live_peak,
+                    raw.largest,
+                    raw.never_freed,
+                ];
+                $(let $field = raw.$field;)*
+                Ok($name(Limited { scope: $scope, limits: set(amounts)? }))
+            }
+        }
+    };
+}
+
+table!(Run, RawRun, "RawRun", {}, Scope::Run);
+table!(Frame, RawFrame, "RawFrame", { warm_up: Option<u64> },
+    Scope::Frame { warm_up: warm_up.unwrap_or(0) });
+table!(Thread, RawThread, "RawThread", { name: Name }, Scope::Threads(name.0));
+table!(Between, RawBetween, "RawBetween", { from: Name, to: Name },
+    Scope::Between { from: from.0, to: to.0 });
+table!(CallSite, RawCallSite, "RawCallSite", { function: Name }, Scope::CallSite(function.0));
+table!(Within, RawWithin, "RawWithin", { function: Name }, Scope::Within(function.0));
+
+/// The limits that a table sets.
+fn set(amounts: [Option<Amount>; METRICS.len()]) -> Result<Vec<(Metric, u64)>, String> {
+    let both = METRICS.into_iter().zip(amounts);
+    let limits: Vec<(Metric, u64)> =
+        both.filter_map(|(metric, amount)| Some((metric, amount?.0))).collect();
+    if limits.is_empty() {
+        let names = METRICS.map(Metric::name).join(", ");
+        return Err(format!("the table sets no limit: give at least one of {names}"));
+    }
+    Ok(limits)
+}
+
+impl<'de> Deserialize<'de> for Zone {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Zone, D::Error> {
+        let raw = RawZone::deserialize(deserializer)?;
+        let given = [
+            ("thread", raw.thread),
+            ("class", raw.class),
+            ("marks", raw.marks),
+            ("symbol", raw.symbol),
+            ("scope", raw.scope),
+        ];
+        let mut given = given.into_iter().filter_map(|(kind, value)| Some((kind, value?)));
+        let wrong = |text: &str| serde::de::Error::custom(text);
+        let (Some((kind, value)), None) = (given.next(), given.next()) else {
+            return Err(wrong(
+                "a zone needs exactly one of `thread`, `class`, `marks`, `symbol` and `scope`",
+            ));
+        };
+        let place = format!("{kind}={value}").parse();
+        let place = place.map_err(|text: String| wrong(&text))?;
+        Ok(Zone { place, warm_up: raw.warm_up })
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawZone {
+    thread: Option<String>,
+    class: Option<String>,
+    marks: Option<String>,
+    symbol: Option<String>,
+    scope: Option<String>,
+    #[serde(default)]
+    warm_up: u64,
+}
+
+#[cfg(test)]
+#[path = "budget_tests.rs"]
+mod tests;
