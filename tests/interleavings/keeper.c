@@ -56,14 +56,11 @@ size_t reserve_populate(unsigned slices_max) {
     return slices_max;
 }
 void reserve_forget(void) {}
+atomic_state os_confinement; // os/confined.h
 struct policy policy;
-size_t policy_used(void) {
-    return 1000;
-}
-// Half of it may stay idle: the target stays what kl_warm demands.
-size_t policy_budget(size_t used) {
-    (void)used;
-    return 2 * target;
+// The target stays what kl_warm demands.
+size_t policy_rest(void) {
+    return target;
 }
 size_t policy_held(void) {
     return 0;

@@ -120,14 +120,9 @@ static void wake_for_guarded(void) {
     if (atomic_try_state(&sleep_word, &depth, SLEEP_NONE)) os_wake(&sleep_word);
 }
 
-// What may stay idle when it is not needed.
-static size_t reserve_most(void) {
-    return policy_budget(policy_used()) / IDLE_SHARE;
-}
-
 static size_t reserve_for(uint64_t peak_demand) {
     size_t reserve = 2 * peak_demand;
-    size_t most = reserve_most();
+    size_t most = policy_rest();
     size_t min = atomic_get(&reserve_min);
     if (reserve > most) reserve = most;
     if (reserve < most / RESERVE_LEAST_SHARE) reserve = most / RESERVE_LEAST_SHARE;
@@ -157,7 +152,7 @@ static bool demand_update(uint32_t slept_us) {
 // Populates a unit of 2 MiB if it is no more than what may stay idle. In a limited address space
 // other blocks need the space.
 static size_t populate_admitted(size_t missing) {
-    bool unit = reserve_most() >= HUGE_SLICES && !window_space_is_limited() &&
+    bool unit = policy_rest() >= HUGE_SLICES && !window_space_is_limited() &&
                 policy_admits_unit(0) && headroom_admits(HUGE_SLICES * SLICE_BYTES);
     size_t done = unit ? reserve_populate_huge() : 0;
     if (done > 0) return done;

@@ -39,6 +39,10 @@ size_t policy_budget(size_t used) {
     return BUDGET_BASE + (used < BUDGET_SHARE_FROM ? 0 : used / BUDGET_SHARE);
 }
 
+size_t policy_rest(void) {
+    return policy_budget(policy_used()) / IDLE_SHARE;
+}
+
 bool policy_admits_kept(size_t slices) {
     size_t kept = at_least_0(atomic_get(&policy.kept));
     return kept + slices <= policy_budget(policy_used()) / KEPT_SHARE && policy_cap_admits(slices);
@@ -96,9 +100,8 @@ void policy_note(void) {
     if (dirty < atomic_get(&policy.lowest)) atomic_set(&policy.lowest, dirty);
 }
 
-// What may stay although it was not needed.
 static size_t idle_at_rest(void) {
-    size_t stays = policy_budget(policy_used()) / IDLE_SHARE;
+    size_t stays = policy_rest();
     size_t target = policy_target();
     return target > stays ? target : stays;
 }
