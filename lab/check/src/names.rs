@@ -48,7 +48,7 @@ impl<'a> Names<'a> {
     }
 
     /// The calls from the call site outwards.
-    pub fn from_site(&mut self, stack: u32) -> Vec<Frame> {
+    pub fn outwards(&mut self, stack: u32) -> Vec<Frame> {
         let indices = self.indices(stack);
         let site = self.site(&indices);
         indices[site..].iter().map(|index| self.symbols.frame(*index).clone()).collect()

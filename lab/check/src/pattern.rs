@@ -67,11 +67,13 @@ fn without_parameters(function: &str) -> &str {
         match character {
             '<' | '{' => depth += 1,
             '>' | '}' => depth -= 1,
-            '(' if depth == 0 && at > 0 && !function[..at].ends_with("operator") => {
-                // `(anonymous namespace)::` belongs to the name.
-                if !function[at..].starts_with("(anonymous namespace)") {
-                    return &function[..at];
-                }
+            // `(anonymous namespace)::` belongs to the name.
+            '(' if depth == 0
+                && at > 0
+                && !function[..at].ends_with("operator")
+                && !function[at..].starts_with("(anonymous namespace)") =>
+            {
+                return &function[..at];
             }
             _ => {}
         }

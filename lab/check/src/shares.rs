@@ -38,7 +38,7 @@ pub(crate) fn shares(
 ) -> Result<Vec<Vec<Share>>, Error> {
     let by_site = by_site(reader, wanted, names)?;
     let share = |names: &mut Names<'_>, (value, stack): &(u64, u32)| Share {
-        stack: names.from_site(*stack),
+        stack: names.outwards(*stack),
         value: *value,
         before: None,
     };

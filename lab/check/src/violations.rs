@@ -123,7 +123,7 @@ impl Watch {
         }
         let (group, stacks) = self.groups.entry(names.identity(call.stack)).or_default();
         let stack = *stacks.entry(call.stack).or_insert_with(|| {
-            group.stacks.push(names.from_site(call.stack));
+            group.stacks.push(names.outwards(call.stack));
             group.stacks.len() - 1
         });
         if violation.op.creates() {
