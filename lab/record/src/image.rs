@@ -105,8 +105,8 @@ impl Image {
         Names { threads: std::mem::take(&mut self.names), program, code }
     }
 
-    /// Reads the names and the scheduling classes of the running threads. A thread that ends records
-    /// its own name.
+    /// Reads the names and the scheduling classes of the running threads. A thread that ends
+    /// records its own name.
     pub fn read_names(&mut self) {
         // The names of thousands of threads take so long that the rings would fill.
         let pause = NAMES_EVERY.max(self.names_cost * NAMES_PAUSE);
