@@ -78,6 +78,14 @@ test-arm64: ## run the C tests for arm64 under emulation; installs the compiler 
 	@scripts/setup.sh build test arm64
 	@tests/arm64.sh
 
+test-posix: ## run the C tests on the layer of plain POSIX calls, KEEL_OS=posix (about 10 minutes)
+	@scripts/setup.sh build test
+	@tests/platforms.sh posix
+
+test-musl: ## run the C tests with musl, dynamic and static; installs musl (as root)
+	@scripts/setup.sh build test musl
+	@tests/platforms.sh musl
+
 test-recorded: ## record real programs with their child processes, and check their output and every journal
 	@scripts/setup.sh build test
 	@scripts/build.sh
@@ -209,4 +217,4 @@ docs: ## build the Rust documentation of the lab in target/doc
 clean: ## remove all build output
 	@rm -rf $(BUILD) target lab/peers/target lab/peers/*/target
 
-.PHONY: help setup build demo test test-all test-secure test-debug test-recorded test-programs test-systems test-neighbours test-others test-arm64 check format bench bench-latency bench-throughput bench-programs bench-patterns bench-suite bench-causes bench-bias bench-blind mutants prove stress soak sanitize fuzz install amalgamation crate packages packages-arm64 test-packages release gallery docs clean
+.PHONY: help setup build demo test test-all test-secure test-debug test-recorded test-programs test-systems test-neighbours test-others test-arm64 test-posix test-musl check format bench bench-latency bench-throughput bench-programs bench-patterns bench-suite bench-causes bench-bias bench-blind mutants prove stress soak sanitize fuzz install amalgamation crate packages packages-arm64 test-packages release gallery docs clean

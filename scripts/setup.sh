@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the tools for the named purposes if they are missing: setup.sh
-# build|test|check|packages|test-packages|arm64|programs|systems|neighbours ... "programs" are
+# build|test|check|packages|test-packages|arm64|musl|programs|systems|neighbours ... "programs" are
 # those that `make test-programs` runs; their files name the packages. Uses apt as root; without
 # root it prints the command to run.
 set -euo pipefail
@@ -58,6 +58,8 @@ test-packages pacman pacman-package-manager
 test-packages bsdtar libarchive-tools
 test-packages ruby ruby
 test-packages file file
+musl musl-gcc musl-tools
+musl /usr/include/linux/filter.h linux-libc-dev
 check clang-format clang-format
 check clang clang
 check python3 python3

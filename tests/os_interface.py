@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Checks the interface of in_process/os: os_interface.py ROOT.
+
+- No file of the allocator asks what the system is, or includes a header of a system.
+- docs/reference/os-interface.md names each function of os/ that the allocator uses, no other one,
+  and states their number.
+- The layers of Linux and of POSIX define the same functions of the headers that the allocator
+  includes.
+"""
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(sys.argv[1])
+ALLOCATOR = ROOT / "in_process/allocator"
+OS = ROOT / "in_process/os"
+SYSTEM = re.compile(r"\b(__linux__|__APPLE__|_WIN32|__FreeBSD__|__NetBSD__|__OpenBSD__|__ANDROID__"
+                    r"|__GLIBC__|__unix__|MADV_\w+|PROT_\w+|MAP_[A-Z]\w*|SYS_\w+)\b"
+                    r"|#include <(?:sys|linux|asm)/")
+CALL = re.compile(r"\b(os_[a-z_]+)\(")
+DEFINITION = re.compile(r"^[\w* ]*\b(os_[a-z_]+)\([^;{]*\{", re.M)
+faults = []
+
+
+def text_of(path):
+    """Without comments and strings."""
+    return re.sub(r'//[^\n]*|"(?:\\.|[^"\\\n])*"', "", path.read_text())
+
+
+def sources(folder, pattern="*.[ch]"):
+    return sorted(folder.rglob(pattern))
+
+
+used, headers = set(), set()
+for path in sources(ALLOCATOR):
+    text = text_of(path)
+    used |= set(CALL.findall(text))
+    headers |= set(re.findall(r"#include \"(os/\w+\.h)\"", path.read_text()))
+    for match in SYSTEM.finditer(text):
+        faults.append(f"{path.relative_to(ROOT)}: {match.group(0)} belongs into os/")
+
+page = (ROOT / "docs/reference/os-interface.md").read_text()
+named = set(re.findall(r"`(os_[a-z_]+)`", page))
+faults += [f"os-interface.md does not name {name}" for name in sorted(used - named)]
+faults += [f"os-interface.md names {name}, which the allocator does not use"
+           for name in sorted(named - used)]
+stated = re.search(r"uses\s+(\d+)\s+functions", page)
+if stated is None or int(stated.group(1)) != len(used):
+    faults.append(f"os-interface.md must state that the allocator uses {len(used)} functions")
+
+declared = set()
+for header in headers:
+    text = re.sub(r"^typedef .*$", "", text_of(ROOT / "in_process" / header), flags=re.M)
+    declared |= set(CALL.findall(text))
+shared = {name for path in OS.glob("*.[ch]") if not path.name.startswith("linux_")
+          for name in DEFINITION.findall(text_of(path))}
+layers = {"linux": OS.glob("linux_*.c"), "posix": (OS / "posix").glob("*.c")}
+for layer, files in layers.items():
+    defined = shared.union(*(DEFINITION.findall(text_of(path)) for path in files))
+    faults += [f"the layer {layer} does not define {name}" for name in sorted(declared - defined)]
+
+print(f"the allocator uses {len(used)} functions of os/")
+for fault in faults:
+    print(fault)
+sys.exit(bool(faults))
