@@ -109,3 +109,19 @@ void panic_block(enum fault fault, const void* about, struct fault_block block) 
     print_fault(output_at_panic, fault, about, block);
     __builtin_trap();
 }
+
+#if KEEL_CHECKED || KEEL_DEBUG
+void panic_assert(const char* function, const char* condition) {
+    char buffer[400];
+    struct text text;
+    text_begin(&text, buffer, sizeof buffer);
+    text_string(&text, "keel: ");
+    text_string(&text, panic_sentence(FAULT_CORRUPT));
+    text_string(&text, ": ");
+    text_string(&text, function);
+    text_string(&text, ": ");
+    text_string(&text, condition);
+    text_string(&text, "\n");
+    panic_text(FAULT_CORRUPT, buffer, text.length);
+}
+#endif

@@ -65,10 +65,17 @@ KEEL_COLD KEEL_NORETURN void panic_text(enum fault fault, const char* text, size
 
 // Invariants of Keel's own data. KEEL_ASSERT is compiled into the debug flavour and into
 // KEEL_CHECKED builds (the tests run on one), KEEL_REQUIRE into every build.
+// The message of KEEL_ASSERT ends with the function and the condition.
 #define KEEL_CHECKS (KEEL_CHECKED || KEEL_DEBUG) // a *_check function of a module looks, too
+#if KEEL_CHECKED || KEEL_DEBUG
+KEEL_COLD KEEL_NORETURN void panic_assert(const char* function, const char* condition);
+#define KEEL_ASSERT_FAILS(condition) panic_assert(__func__, condition)
+#else
+#define KEEL_ASSERT_FAILS(condition) panic(FAULT_CORRUPT, NULL)
+#endif
 #define KEEL_ASSERT(condition)                                                                     \
     do {                                                                                           \
-        if (KEEL_CHECKS && !(condition)) panic(FAULT_CORRUPT, NULL);                               \
+        if (KEEL_CHECKS && KEEL_UNLIKELY(!(condition))) KEEL_ASSERT_FAILS(#condition);             \
     } while (0)
 #define KEEL_REQUIRE(condition, about)                                                             \
     do {                                                                                           \

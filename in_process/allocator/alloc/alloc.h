@@ -80,6 +80,7 @@ KEEL_INLINE struct block* bin_pop(struct heap* heap, unsigned size_class) {
 
 // The usable bytes of a block of this class for a request.
 KEEL_INLINE size_t usable_of_request(unsigned size_class, size_t size) {
+    KEEL_ASSERT(size_class < CLASS_COUNT);
     bool exact = block_may_have_tail(size_class_bytes[size_class]);
     return exact ? size : request_class_usable(size_class);
 }
@@ -89,6 +90,7 @@ KEEL_INLINE size_t usable_of_request(unsigned size_class, size_t size) {
 // only the link of the list.
 KEEL_INLINE void* bin_zeroed(struct heap* heap, unsigned size_class, struct block* block,
                              size_t size) {
+    KEEL_ASSERT(block != NULL);
     if (KEEL_SECURE && block_is_zeroed(size_class_bytes[size_class])) return block;
     block->next = NULL;
     return heap->bin_zero[size_class] ? (void*)block
@@ -104,6 +106,7 @@ KEEL_INLINE void* block_sealed(void* block, unsigned size_class, size_t size) {
 // Returns the first block of the partition's bin for this size. Returns NULL if the bin is empty or
 // `size` is too large. The caller then calls alloc_from_bin or alloc_slow.
 KEEL_INLINE void* alloc_hit_in(size_t size, unsigned partition) {
+    KEEL_ASSERT(partition < PARTITION_COUNT);
     // In the secure flavour not 0, either (page/empty_block.h).
     if (KEEL_UNLIKELY(size - KEEL_SECURE > REQUEST_SMALL_MAX - KEEL_SECURE)) return NULL;
     if (KEEL_SECURE) {
@@ -145,6 +148,7 @@ KEEL_INLINE bool maintenance_is_due(const struct heap* heap) {
     return heap->refilled >= heap->maintenance_at;
 }
 KEEL_INLINE void refill_weigh(struct heap* heap, const struct page* page, uint32_t blocks) {
+    KEEL_ASSERT(blocks > 0 || page->block_bytes != 0);
     uint64_t weight = blocks + ((uint64_t)blocks * page->block_bytes / SYSTEM_PAGE);
     heap->refilled += weight < REFILL_WEIGHT_MAX ? weight : REFILL_WEIGHT_MAX;
 }
@@ -152,6 +156,7 @@ KEEL_INLINE void refill_weigh(struct heap* heap, const struct page* page, uint32
 // Secure flavour: a refill with BIN_BLOCKS blocks of the current page. Returns the first one.
 KEEL_INLINE struct block* alloc_from_queue(struct heap* heap, unsigned size_class,
                                            struct page* page) {
+    KEEL_ASSERT(bin_first(heap, size_class) == NULL && page_can_give_most(page));
     _Static_assert(REFILL_WEIGHT_MAX <= BIN_BLOCKS, "such a refill has the greatest weight");
     page_take_most(page, bin_end(heap, size_class) - BIN_BLOCKS);
     bin_set_count(heap, size_class, BIN_BLOCKS);

@@ -10,6 +10,7 @@
 #include "base/bits.h"
 #include "base/checked.h"
 #include "base/counters.h"
+#include "base/panic.h"
 #include "os/thread.h"
 #include <string.h>
 
@@ -20,6 +21,7 @@ void alloc_quantum(void) {
 // For the secure flavour, as page_take_some: fills the bin of the page's class, which is empty.
 // Returns the first block.
 static struct block* bin_take_some(struct heap* heap, struct page* page) {
+    KEEL_ASSERT(KEEL_SECURE && bin_first(heap, page->size_class) == NULL);
     unsigned size_class = page->size_class;
     const struct page_use* use = page_use(page);
     struct block** end = bin_end(heap, size_class);
@@ -35,6 +37,7 @@ static struct block* bin_take_some(struct heap* heap, struct page* page) {
         count += page_carve_into(page, end - count, BIN_BLOCKS - count);
         atomic_bump(&heap->counts[HEAP_CARVES], 1);
     }
+    KEEL_ASSERT(count <= BIN_BLOCKS);
     bin_set_count(heap, size_class, count);
     return bin_first(heap, size_class);
 }
@@ -42,6 +45,7 @@ static struct block* bin_take_some(struct heap* heap, struct page* page) {
 // Takes blocks of the page: its free list, or newly carved blocks. If the list is short and carving
 // takes no page fault, takes both, so that fewer refills are needed.
 static struct block* page_take_some(struct heap* heap, unsigned size_class, struct page* page) {
+    KEEL_ASSERT(page == heap->current[size_class]);
     struct page_use* use = page_use(page);
     heap->bin_zero[size_class] = 0;
     if (KEEL_SECURE) return bin_take_some(heap, page);
@@ -63,6 +67,7 @@ static struct block* page_take_some(struct heap* heap, unsigned size_class, stru
 }
 
 struct block* alloc_carved(struct heap* heap, unsigned size_class, struct page* page) {
+    KEEL_ASSERT(page == heap->current[size_class] && bin_first(heap, size_class) == NULL);
     const struct page_use* use = page_use(page);
     const uint32_t before = use->used;
     bool cold = (use->fresh & PAGE_COLD) != 0 && page_begins_system_page(page);
@@ -80,9 +85,11 @@ struct block* alloc_carved(struct heap* heap, unsigned size_class, struct page* 
 
 // Takes blocks of the page for the empty bin, and counts them as given.
 static struct block* page_give(struct heap* heap, unsigned size_class, struct page* page) {
+    KEEL_ASSERT(page == heap->current[size_class] && bin_first(heap, size_class) == NULL);
     const struct page_use* use = page_use(page);
     uint32_t before = use->used;
     struct block* list = page_take_some(heap, size_class, page);
+    KEEL_ASSERT(list == NULL || use->used > before);
     if (sample_is_on() && list != NULL) sample_cut(heap, page, list, use->used - before);
     atomic_bump(&heap->given[size_class], use->used - before);
     refill_weigh(heap, page, use->used - before);
@@ -113,6 +120,7 @@ static void make_room(struct heap* heap) {
 // Refills from a fresh page. First sends the remote frees that this thread has gathered, because
 // their owners may also need memory.
 static struct block* refill_fresh(struct heap* heap, unsigned size_class) {
+    KEEL_ASSERT(heap->current[size_class] == NULL);
     bool from_slices;
     uint64_t begun = cycles_now();
     remote_batch_flush(heap);
@@ -152,6 +160,7 @@ static enum upkeep upkeep_without_keeper(void) {
 
 // The weight until the next maintenance.
 static uint32_t weight_after(enum upkeep found, uint32_t weight) {
+    KEEL_ASSERT(found <= UPKEEP_BEHIND);
     if (found == UPKEEP_BEHIND) return MAINTENANCE_WEIGHT_BEHIND;
     if (found == UPKEEP_DONE || weight < MAINTENANCE_WEIGHT) return MAINTENANCE_WEIGHT;
     uint32_t most = found == UPKEEP_NONE ? MAINTENANCE_WEIGHT_IDLE : MAINTENANCE_WEIGHT_WAITS;
@@ -160,6 +169,7 @@ static uint32_t weight_after(enum upkeep found, uint32_t weight) {
 
 // Drains the queue; without a keeper also does a quantum, and a step for a parked heap.
 static void maintain(struct heap* heap) {
+    KEEL_ASSERT(heap_is_real(heap));
     enum upkeep found = UPKEEP_NONE;
     if (!policy_has_keeper() && !heap_is_realtime(heap)) found = upkeep_without_keeper();
     if (!remote_queue_is_empty(&heap->remote_queue)) {
@@ -174,6 +184,7 @@ static void maintain(struct heap* heap) {
 // Returns a list of blocks for an empty bin. Examines at most two pages; the outline in alloc.h
 // states the bound.
 static struct block* refill(struct heap* heap, unsigned size_class) {
+    KEEL_ASSERT(heap_is_real(heap) && bin_first(heap, size_class) == NULL);
     if (maintenance_is_due(heap)) maintain(heap);
     atomic_bump(&heap->counts[HEAP_REFILLS], 1);
     struct page* page = heap->current[size_class];
@@ -193,6 +204,7 @@ static KEEL_NOINLINE void* alloc_class(unsigned size_class);
 
 // For a destructor of thread-specific data that runs after Keel's own.
 static KEEL_COLD void* alloc_after_end(unsigned size_class) {
+    KEEL_ASSERT(thread_heap == &heap_gone);
     if (heap_borrow() == NULL) return NULL;
     void* block = alloc_class(size_class);
     heap_leave();
@@ -210,6 +222,7 @@ static void* alloc_class(unsigned size_class) {
         if (block == NULL) block = refill(heap, size_class);
         if (block == NULL) return NULL;
     }
+    KEEL_ASSERT(page_of_block(block)->size_class == size_class);
     bin_take_first(heap, size_class, block);
     return block;
 }
@@ -218,6 +231,7 @@ static void* alloc_class(unsigned size_class) {
 
 static KEEL_COLD void* guarded_small(struct heap* heap, unsigned size_class, size_t size,
                                      size_t alignment) {
+    KEEL_ASSERT(!KEEL_SECURE && size_class < CLASS_COUNT);
     struct page* page = sample_take(heap, size_class, size, alignment);
     if (page == NULL) return NULL;
     atomic_bump(&heap->given[size_class], 1);
@@ -246,6 +260,7 @@ static bool fits_current(const struct heap* heap, unsigned fitted, size_t size) 
 
 // As refill, for a fitted class. NULL: a page of the class itself serves the request.
 static struct block* refill_fitted(struct heap* heap, unsigned fitted, size_t size) {
+    KEEL_ASSERT(class_is_fitted(fitted));
     if (maintenance_is_due(heap)) maintain(heap);
     if (heap->current[fitted] != NULL && !fits_current(heap, fitted, size)) {
         heap_set_aside(heap, fitted, SET_ASIDE_BLOCKS);
@@ -293,6 +308,7 @@ static struct large large_of(size_t size, size_t alignment, bool movable) {
 
 // Records the heap that the block was allocated from.
 static void large_join(struct heap* heap, struct page* page) {
+    KEEL_ASSERT(page_is_large(page) && page_heap(atomic_get(&page->owner)) == NULL);
     atomic_set_release(&page->owner, atomic_get(&page->owner) | (uintptr_t)heap);
     user_heap_count_large(heap, large_row(page->bytes));
 }
@@ -390,6 +406,7 @@ void* alloc_zeroed(size_t size) {
 }
 
 void* alloc_aligned(size_t size, size_t alignment) {
+    KEEL_ASSERT(is_power_of_two(alignment));
     unsigned size_class = request_class_aligned(size, alignment);
     if (KEEL_UNLIKELY(size_class == CLASS_COUNT)) return alloc_large(size, alignment, false).start;
     void* guarded = alloc_guarded(size_class, size, alignment);
@@ -397,6 +414,7 @@ void* alloc_aligned(size_t size, size_t alignment) {
 }
 
 void* alloc_plain(size_t size, size_t alignment, bool zero) {
+    KEEL_ASSERT(alignment == 0 || is_power_of_two(alignment));
     if (alignment <= 1) return zero ? alloc_zeroed(size) : alloc_slow(size);
     void* block = alloc_aligned(size, alignment);
     if (block == NULL || !zero) return block;

@@ -11,6 +11,7 @@
 #include "base/panic.h"
 
 void free_page_emptied(struct page* page) {
+    KEEL_ASSERT(page_use(page)->used == 0);
     if (page_list(page) == PAGE_CURRENT) return;
     struct heap* heap = page_heap(atomic_get(&page->owner));
     uint64_t begun = cycles_now();
@@ -20,6 +21,7 @@ void free_page_emptied(struct page* page) {
 }
 
 void free_into_full_queue(struct page* page) {
+    KEEL_ASSERT(KEEL_SECURE && page_use(page)->used > 0);
     queue_push_last(page);
     if (page_count_pushed(page, 1)) free_page_emptied(page);
 }
@@ -48,6 +50,7 @@ static void free_unknown(void* address) {
 // The first free into a full page also comes here, because PAGE_FULL makes the fast comparison
 // fail. A page has more than one block, so such a free does not empty it.
 static void free_local(struct page* page, void* address) {
+    KEEL_ASSERT(!page_is_large(page) && page_heap(atomic_get(&page->owner)) != NULL);
     if (KEEL_SECURE)
         block_free(page, address, state_mark(thread_of_heap()));
     else if (!page_begins_block(page, address))
@@ -63,6 +66,7 @@ static void free_local(struct page* page, void* address) {
 // The blocks may have been sent to a parked heap, which no thread drains. Without a keeper, the
 // thread that announces their page drains parked heaps.
 static void free_into_batch(struct heap* heap, struct page* page, void* address) {
+    KEEL_ASSERT(heap_is_real(heap));
     if (KEEL_LIKELY(!remote_batch_add(heap, page, address))) return;
     if (policy_has_keeper() || heap_is_realtime(heap)) return;
     uint64_t begun = cycles_now();
@@ -73,6 +77,7 @@ static void free_into_batch(struct heap* heap, struct page* page, void* address)
 // A thread's first call may be a free. Then the thread also gets a heap, for the batches. After its
 // end a thread has none.
 static void free_remote(struct page* page, void* address) {
+    KEEL_ASSERT(!page_is_large(page) && (atomic_get(&page->owner) & PAGE_INTERIOR) == 0);
     struct heap* heap = thread_heap;
     if (heap == &heap_none) heap = heap_acquire();
     if (heap == NULL || page_heap(atomic_get(&page->owner)) != heap)
@@ -88,6 +93,7 @@ static void free_remote(struct page* page, void* address) {
 // Keeps the slices of a block that this thread's heap allocated. False: not one of those, or the
 // secure flavour, which does not give the next block the same address.
 static bool keep_large(struct page* page, size_t slices) {
+    KEEL_ASSERT(page_is_large(page));
     struct heap* heap = thread_heap;
     uintptr_t owner = atomic_get(&page->owner);
     if (KEEL_SECURE || slices > HEAP_KEPT_SLICES) return false;
@@ -103,6 +109,7 @@ static bool keep_large(struct page* page, size_t slices) {
 }
 
 static void free_large(struct page* page) {
+    KEEL_ASSERT(page_is_large(page));
     if (KEEL_UNLIKELY(page_is_guarded(page))) {
         guarded_free(page);
         return;

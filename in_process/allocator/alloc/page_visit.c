@@ -1,5 +1,6 @@
 #include "allocator/alloc/page_visit.h"
 #include "allocator/heap/bin.h"
+#include "base/panic.h"
 
 struct idle {
     uint64_t bits[PAGE_BLOCKS_MAX / 64];
@@ -7,11 +8,13 @@ struct idle {
 
 static void mark(struct idle* idle, const struct page* page, const struct block* block) {
     size_t index = (size_t)((const char*)block - page->start) / page->block_bytes;
+    KEEL_ASSERT(index < page->capacity);
     idle->bits[index / 64] |= UINT64_C(1) << (index % 64);
 }
 
 // Marks the blocks in the bin of the page's class. Returns their number.
 static unsigned mark_bin(struct idle* idle, const struct heap* heap, const struct page* page) {
+    KEEL_ASSERT(page_list(page) == PAGE_CURRENT);
     const struct block* block = NULL;
     unsigned length = 0;
     for (; (block = bin_at(heap, page->size_class, length, block)) != NULL; length++)

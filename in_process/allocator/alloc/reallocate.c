@@ -18,6 +18,7 @@ static struct page* live_page_around(const void* address) {
 
 // The program may have an address inside a block of a user heap (user_heap.h).
 static size_t usable_at(const struct page* page, const void* address) {
+    KEEL_ASSERT(atomic_get(&page->owner) != 0);
     size_t offset = page_is_in_user_heap(page) ? user_block_offset(page, address) : 0;
     return page_usable_bytes(page) - block_tail(page, (const char*)address - offset) - offset;
 }
@@ -45,6 +46,7 @@ static bool fits_well(size_t size, size_t usable) {
 
 // Resizes in place or by moving page tables. The block stays in its heap.
 static void* resize_large(struct page* page, size_t size) {
+    KEEL_ASSERT(page_is_large(page) && !page_is_in_user_heap(page) && !page_is_guarded(page));
     struct heap* heap = page_heap(atomic_get(&page->owner));
     unsigned row = large_row(page->bytes);
     unsigned partition = page->partition;
@@ -129,6 +131,7 @@ static struct grown_block* grown_find(struct heap* heap, const void* address) {
 // The entry of the block, which grows by a small step once more. The address may be that of another
 // block than before: then this one gets more room than it should, once.
 static struct grown_block* grown_entry(struct heap* heap, const void* address) {
+    KEEL_ASSERT(address != NULL && heap_is_real(heap));
     struct grown_block* entry = grown_find(heap, address);
     if (entry == NULL) {
         entry = &heap->grown[heap->grown_next++ % HEAP_GROWN_MAX];
@@ -141,11 +144,13 @@ static struct grown_block* grown_entry(struct heap* heap, const void* address) {
 // A block that grows by a small step gets room for more, so that not every step copies it: a
 // quarter at first, then a half, three quarters, and as much again.
 static size_t size_with_room(size_t usable, unsigned times) {
+    KEEL_ASSERT(times > 0 && times <= GROWN_TIMES_MAX);
     size_t room = usable + usable / 4 * times;
     return room < REQUEST_CLASS_MAX ? room : REQUEST_CLASS_MAX;
 }
 
 static void* copy_to(void* address, size_t usable, size_t size, size_t wanted) {
+    KEEL_ASSERT(address != NULL && wanted >= size);
     void* copy = alloc_hit_or_from_bin(wanted);
     // A block that was a mapping and shrinks takes any place: it rarely grows again.
     bool shrinks = size < usable && usable >= LARGE_MOVABLE_BYTES;
@@ -171,6 +176,7 @@ static bool may_stay(const struct page* page) {
 }
 
 static void* shrink(const struct page* page, void* address, size_t usable, size_t size) {
+    KEEL_ASSERT(size <= usable);
     struct heap* heap = thread_heap;
     if (KEEL_SECURE || !heap_is_real(heap) || !shrunk_matters(heap) || !may_stay(page))
         return copy_to(address, usable, size, size);

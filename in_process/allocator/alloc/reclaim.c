@@ -17,6 +17,7 @@
 // Empties the bin of this class, as far as `units` allow, and releases the current page if no block
 // of it is used. Returns the units left; 0: there may be more to do.
 static unsigned release_current(struct heap* heap, unsigned size_class, unsigned units) {
+    KEEL_ASSERT(size_class < ALL_CLASS_COUNT && units > 0);
     struct page* page = heap->current[size_class];
     if (page == NULL) return units;
     units -= heap_flush_bin(heap, size_class, units);
@@ -31,6 +32,7 @@ static unsigned release_current(struct heap* heap, unsigned size_class, unsigned
 // Releases the first pages of the queue that the keeper has emptied (heap/relief.h): as a rule that
 // is all of them, or the queue has live blocks too. Result as above.
 static unsigned release_emptied(struct heap* heap, unsigned size_class, unsigned units) {
+    KEEL_ASSERT(units > 0);
     for (;;) {
         struct page* page = heap->queue[size_class].first;
         if (page == NULL) return units;
@@ -49,6 +51,7 @@ static unsigned release_class(struct heap* heap, unsigned size_class, unsigned u
 }
 
 static void release_some_currents(struct heap* heap) {
+    KEEL_ASSERT(atomic_get(&heap->reclaim_next) <= ALL_CLASS_COUNT);
     unsigned units = RECLAIM_UNITS;
     unsigned next = atomic_get(&heap->reclaim_next);
     while (next < ALL_CLASS_COUNT && (units = release_class(heap, next, units)) > 0) next++;
@@ -58,6 +61,7 @@ static void release_some_currents(struct heap* heap) {
 }
 
 bool reclaim_step(struct heap* heap) {
+    KEEL_ASSERT(heap_is_real(heap));
     if (!remote_queue_is_empty(&heap->remote_queue)) {
         (void)heap_drain(heap);
         atomic_set(&heap->reclaim_next, 0); // blocks of current pages may have come back
@@ -84,6 +88,7 @@ bool reclaim_parked(void) {
 
 // Changes with each malloc and free of this class. The same value again by chance does no harm.
 static uint32_t mark_of(const struct heap* heap, unsigned size_class) {
+    KEEL_ASSERT(heap->current[size_class] != NULL);
     uintptr_t bin = (uintptr_t)bin_first(heap, size_class);
     uintptr_t list = (uintptr_t)page_use(heap->current[size_class])->local_free;
     return (uint32_t)(bin >> 3) * 31 + (uint32_t)(list >> 3);
@@ -91,6 +96,7 @@ static uint32_t mark_of(const struct heap* heap, unsigned size_class) {
 
 // The class after `last` in heap->classes, which is not empty; the first one follows the last.
 static unsigned class_after(const struct heap* heap, unsigned last) {
+    KEEL_ASSERT(heap->class_count > 0 && last < HEAP_CLASS_WORDS * 64);
     unsigned word = last / 64;
     uint64_t bits = heap->classes[word] & (~UINT64_C(1) << (last % 64));
     while (bits == 0) {
@@ -101,9 +107,11 @@ static unsigned class_after(const struct heap* heap, unsigned last) {
 }
 
 static unsigned look_at_class(struct heap* heap, unsigned size_class, unsigned units) {
+    KEEL_ASSERT((heap->classes[size_class / 64] >> (size_class % 64) & 1) != 0);
     struct page* page = heap->current[size_class];
     if (page == NULL) {
         heap->classes[size_class / 64] &= ~(UINT64_C(1) << (size_class % 64));
+        KEEL_ASSERT(heap->class_count > 0);
         heap->class_count--;
         return units;
     }
@@ -127,6 +135,7 @@ void reclaim_look(struct heap* heap) {
 }
 
 void reclaim_heap(struct heap* heap) {
+    KEEL_ASSERT(((uintptr_t)heap & HEAP_USER) != 0 || heap_is_real(heap));
     // Drains the queue. The bound ends the loop even if a sender keeps adding batches.
     for (unsigned rounds = 0; rounds < 1u << 20 && !remote_queue_is_empty(&heap->remote_queue);
          rounds++)

@@ -1,5 +1,6 @@
 #include "allocator/alloc/shrunk.h"
 #include "base/bits.h"
+#include "base/panic.h"
 
 // Each address has one place.
 static struct shrunk_block* place_of(struct shrunk_history* history, const void* address) {
@@ -7,10 +8,12 @@ static struct shrunk_block* place_of(struct shrunk_history* history, const void*
 }
 
 static void lose(struct shrunk_history* history, uint32_t loss) {
+    KEEL_ASSERT(history->score <= SHRUNK_SCORE_MAX);
     history->score -= history->score < loss ? history->score : loss;
 }
 
 bool shrunk_stays(struct heap* heap, const void* address, size_t usable, size_t size) {
+    KEEL_ASSERT(size <= usable);
     struct shrunk_history* history = &heap->shrunk;
     if (!shrunk_may_stay(heap)) return false;
     shrunk_grows(heap, address, size); // it may have been smaller before

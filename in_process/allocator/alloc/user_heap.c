@@ -7,6 +7,7 @@
 #include "allocator/space/run.h"
 #include "base/bits.h"
 #include "base/checked.h"
+#include "base/panic.h"
 #include "os/memory.h"
 
 #define PAGES_MAPPED 512u // entries of the smallest table that is a mapping
@@ -20,6 +21,7 @@ static bool is_page_of(struct user_heap* user, const struct page* page) {
 }
 
 static void pages_insert(struct user_heap* user, struct page* page) {
+    KEEL_ASSERT(is_power_of_two(user->pages_capacity) && user->pages_count < user->pages_capacity);
     size_t mask = user->pages_capacity - 1;
     size_t at = (size_t)(((uintptr_t)page * UINT64_C(0x9E3779B97F4A7C15)) >> 20) & mask;
     for (; user->pages[at] != NULL; at = (at + 1) & mask) {
@@ -30,11 +32,13 @@ static void pages_insert(struct user_heap* user, struct page* page) {
 }
 
 static size_t table_bytes(size_t capacity) {
+    KEEL_ASSERT(is_power_of_two(capacity));
     return round_up(capacity * sizeof(struct page*), os_page_bytes());
 }
 
 // Makes room for one more page. Pages that the heap no longer has are dropped when the table grows.
 static bool pages_reserve(struct user_heap* user) {
+    KEEL_ASSERT(user->pages_count <= user->pages_capacity);
     if ((user->pages_count + 1) * 4 <= user->pages_capacity * 3) return true;
     struct page** old = user->pages;
     size_t old_capacity = user->pages_capacity;
@@ -62,6 +66,7 @@ static bool pages_reserve(struct user_heap* user) {
 // 64 KiB begins at the start of a slice. Therefore the returned address is in the slice that has
 // the block's metadata.
 static void* take_inner(struct request request) {
+    KEEL_ASSERT(request.alignment > 1 && is_power_of_two(request.alignment));
     if (request.size > KEEL_SIZE_MAX - request.alignment) return NULL;
     size_t size = request.size + request.alignment - 1;
     size_t alignment = size > REQUEST_CLASS_MAX ? SLICE_BYTES : 1;
@@ -72,6 +77,7 @@ static void* take_inner(struct request request) {
 }
 
 static void record_page(struct user_heap* user, void* block) {
+    KEEL_ASSERT(block != NULL && atomic_get(&user->lock.state) != 0);
     struct page* page = page_around(block);
     if (page_is_large(page)) {
         user->large_count++;
@@ -81,6 +87,7 @@ static void record_page(struct user_heap* user, void* block) {
 }
 
 void* user_heap_allocate(struct user_heap* user, struct request request) {
+    KEEL_ASSERT(request.alignment == 0 || is_power_of_two(request.alignment));
     bool inner = request.alignment > 1 && (request.offset & (request.alignment - 1)) != 0;
     if (request.size > KEEL_SIZE_MAX || (inner && request.alignment > SLICE_BYTES)) return NULL;
     os_lock_acquire(&user->lock);
@@ -127,6 +134,7 @@ size_t user_heap_set_limit(struct user_heap* user, size_t bytes) {
 
 // After this call no page is current. Each page that was current is now released, queued, or full.
 static void retire_currents(struct heap* heap) {
+    KEEL_ASSERT(((uintptr_t)heap & HEAP_USER) != 0);
     for (unsigned c = 0; c < ALL_CLASS_COUNT; c++) {
         struct page* page = heap->current[c];
         if (page == NULL) continue;
@@ -169,6 +177,7 @@ void user_heap_delete(struct user_heap* user) {
 }
 
 static void page_destroy(struct page* page) {
+    KEEL_ASSERT(page_is_in_user_heap(page));
     if (page_is_guarded(page)) {
         guarded_free(page);
         return;

@@ -24,9 +24,11 @@ struct user_heap* user_heap_first(void) {
 }
 
 static void pool_add(char* mapping) {
+    KEEL_ASSERT(atomic_get(&pool.lock.state) != 0);
     for (unsigned i = 0; i < USER_HEAPS_AT_ONCE; i++) {
         struct user_heap* user = (struct user_heap*)(mapping + HEAP_USER + i * USER_HEAP_STRIDE);
         os_lock_init(&user->lock);
+        KEEL_ASSERT(((uintptr_t)user & HEAP_USER) != 0 && user->kind == USER_HEAP_UNUSED);
         user->next_free = pool.free;
         pool.free = user;
         user->next_all = (struct user_heap*)atomic_get(&pool.all);
@@ -52,6 +54,7 @@ static struct user_heap* pool_take(void) {
 }
 
 struct user_heap* user_heap_make(enum user_heap_kind kind) {
+    KEEL_ASSERT(kind == USER_HEAP_LIVE || kind == USER_HEAP_REDIRECT);
     struct user_heap* user = pool_take();
     if (user == NULL) {
         pool_fill();
@@ -59,6 +62,7 @@ struct user_heap* user_heap_make(enum user_heap_kind kind) {
         if (user == NULL) return NULL;
     }
     os_lock_acquire(&user->lock); // a free that began earlier may be reading it
+    KEEL_ASSERT(user->kind == USER_HEAP_UNUSED && user->pages_count == 0);
     user->kind = kind;
     heap_prepare_bins(&user->heap);
     os_lock_release(&user->lock);
@@ -83,6 +87,7 @@ static void keep_counts(const struct heap* heap) {
 }
 
 void user_heap_recycle(struct user_heap* user) {
+    KEEL_ASSERT(user->kind != USER_HEAP_UNUSED);
     os_lock_acquire(&user->lock);
     keep_counts(&user->heap);
     struct arena* arena = user->heap.arena;
@@ -137,6 +142,7 @@ enum user_free_result user_heap_free(struct page* page, void* address) {
     if ((owner & (PAGE_LARGE | PAGE_JUMBO)) != 0) {
         large_verify(page);
         atomic_set(&page->owner, owner & PAGE_FLAGS);
+        KEEL_ASSERT(user->large_count > 0);
         user->large_count--;
         heap_unhold(heap, page->bytes);
         verdict = USER_FREE_LARGE;

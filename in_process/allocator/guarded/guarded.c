@@ -4,6 +4,7 @@
 #include "allocator/warm/reserve.h"
 #include "base/bits.h"
 #include "base/counters.h"
+#include "base/panic.h"
 #include "os/lock.h"
 #include "os/memory.h"
 
@@ -35,6 +36,7 @@ static struct {
 } pool;
 
 static struct guarded* block_at(unsigned index) {
+    KEEL_ASSERT(index < BLOCKS || index == GUARDED_SLOTS);
     return (struct guarded*)atomic_get_acquire(&pool.blocks) + index;
 }
 static bool is_slot(const struct guarded* block) {
@@ -46,6 +48,7 @@ static bool is_prepared(void) {
 
 // The caller holds the lock.
 static void list_append(struct list* list, struct guarded* block) {
+    KEEL_ASSERT(list->first == NULL || list->last != NULL);
     block->next = NULL;
     if (list->first == NULL)
         list->first = block;
@@ -57,6 +60,7 @@ static void list_append(struct list* list, struct guarded* block) {
 static struct guarded* list_first(struct list* list) {
     struct guarded* block = list->first;
     if (block == NULL) return NULL;
+    KEEL_ASSERT(atomic_get(&list->count) > 0);
     list->first = block->next;
     atomic_set(&list->count, atomic_get(&list->count) - 1);
     return block;
@@ -79,6 +83,7 @@ static struct guarded* take(struct list* list) {
 
 // A guard before each slot, and one behind the last.
 static void describe_slots(struct guarded* blocks, char* slots) {
+    KEEL_ASSERT((uintptr_t)slots % SLICE_BYTES == 0);
     size_t guard = os_page_bytes();
     for (unsigned i = 0; i < GUARDED_SLOTS; i++) {
         blocks[i].area = slots + i * SLICE_BYTES + guard;
@@ -125,6 +130,7 @@ static bool prepare(void) {
 // --- Slots and mappings --------------------------------------------------------------------------
 
 static bool open_slot(struct guarded* slot, bool warm) {
+    KEEL_ASSERT(is_slot(slot) && atomic_get(&slot->state) == GUARDED_CLOSED);
     bool open = pool.light ? os_unguard(slot->area, slot->area_bytes)
                            : os_allow_writing(slot->area, slot->area_bytes);
     if (!open) {
@@ -150,6 +156,7 @@ static struct guarded* take_slot(bool realtime) {
 // Once the memory is unmapped, another block may be mapped there. So mapping_around must not find
 // this one any more before that.
 static void end_mapping(struct guarded* block) {
+    KEEL_ASSERT(!is_slot(block));
     (void)atomic_swap(&block->state, GUARDED_READY);
     atomic_set_release(&block->begin, 0);
     os_unmap_guarded(block->area, block->area_bytes);
@@ -192,6 +199,7 @@ static struct guarded* take_mapping(size_t bytes, size_t alignment, bool realtim
 
 // The mappings that were closed first end when the freed ones occupy too much address space.
 static void add_closed_mapping(struct guarded* block) {
+    KEEL_ASSERT(!is_slot(block) && block->area_bytes > 0);
     struct guarded* ends = NULL;
     os_lock_acquire(&pool.lock);
     list_append(&pool.closed_mappings, block);
@@ -213,6 +221,7 @@ static void add_closed_mapping(struct guarded* block) {
 // A block in one system page keeps its memory, except where guards are marked: then to close and to
 // open it cost half as much.
 static void close_block(struct guarded* block) {
+    KEEL_ASSERT(atomic_get(&block->state) == GUARDED_FREED);
     block->kept = is_slot(block) && !pool.light ? guarded_page_to_keep(block) : NULL;
     if (pool.light)
         (void)os_guard(block->area, block->area_bytes);
@@ -336,6 +345,7 @@ static struct guarded* live_block(const char* start) {
 }
 
 void guarded_free(struct page* page) {
+    KEEL_ASSERT(page_is_guarded(page));
     struct guarded* block = live_block(page->start);
     KEEL_REQUIRE(block != NULL, page->start);
     const char* byte = guarded_overwritten(block);
@@ -407,4 +417,29 @@ void guarded_examine(uintptr_t address, enum os_access access) {
     uint32_t state = atomic_get(&block->state);
     if (state == GUARDED_LIVE || state == GUARDED_FREED || state == GUARDED_CLOSED)
         guarded_report_access(block, (const char*)address, access);
+}
+
+// The list has blocks of this state only, as many as it counts.
+static bool list_check(const struct list* list, enum guarded_state state, bool slots) {
+    uint32_t count = 0;
+    const struct guarded* block = list->first;
+    for (; block != NULL && count < BLOCKS; block = block->next, count++) {
+        if (atomic_get(&block->state) != state || (slots && !is_slot(block))) return false;
+        if (block->next == NULL && block != list->last) return false;
+    }
+    return block == NULL && count == atomic_get(&list->count);
+}
+
+bool guarded_check(void) {
+    size_t bytes = 0;
+    if (!KEEL_CHECKS || !is_prepared()) return true;
+    const struct guarded* block = pool.closed_mappings.first;
+    for (; block != NULL; block = block->next) {
+        if (is_slot(block)) return false;
+        bytes += block->area_bytes;
+    }
+    return bytes == pool.closed_bytes && list_check(&pool.ready, GUARDED_READY, true) &&
+           list_check(&pool.closed, GUARDED_CLOSED, true) &&
+           list_check(&pool.closing, GUARDED_FREED, false) &&
+           list_check(&pool.closed_mappings, GUARDED_CLOSED, false);
 }

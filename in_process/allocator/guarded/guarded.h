@@ -64,4 +64,7 @@ void guarded_before_fork(void);
 void guarded_after_fork(void);
 void guarded_repair_in_child(void);
 
+// Verifies the lists of blocks; only when no other thread is active.
+bool guarded_check(void);
+
 #endif

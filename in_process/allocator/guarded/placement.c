@@ -1,5 +1,6 @@
 #include "allocator/guarded/placement.h"
 #include "base/bits.h"
+#include "base/panic.h"
 #include "os/memory.h"
 #include "os/thread.h"
 #include <string.h>
@@ -24,15 +25,18 @@ bool guarded_fits(const char* area, size_t area_bytes, size_t bytes, size_t alig
 
 // The bytes on each side that are filled: those in the memory, at most CANARY_BYTES.
 static size_t before_block(const struct guarded* block) {
+    KEEL_ASSERT(block->start >= block->area);
     size_t bytes = (size_t)(block->start - block->area);
     return bytes < CANARY_BYTES ? bytes : CANARY_BYTES;
 }
 static size_t behind_block(const struct guarded* block) {
+    KEEL_ASSERT(block->start + block->bytes <= block->area + block->area_bytes);
     size_t bytes = (size_t)(block->area + block->area_bytes - (block->start + block->bytes));
     return bytes < CANARY_BYTES ? bytes : CANARY_BYTES;
 }
 
 void guarded_place(struct guarded* block, size_t bytes, size_t alignment, bool at_begin) {
+    KEEL_ASSERT(bytes > 0 && bytes <= block->area_bytes);
     bool begin = at_begin && alignment <= os_page_bytes();
     block->bytes = bytes;
     block->start =

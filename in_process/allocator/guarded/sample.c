@@ -3,6 +3,7 @@
 #include "allocator/heap/bin.h"
 #include "base/bits.h"
 #include "base/options.h"
+#include "base/panic.h"
 #include "base/random.h"
 #include "os/process.h"
 #include "os/stack.h"
@@ -31,6 +32,7 @@ void sample_loaded(void) {
 
 // 2^16 * log2(2^64 / bits), by repeated squaring; bits is not 0.
 static uint64_t log_of_inverse(uint64_t bits) {
+    KEEL_ASSERT(bits != 0);
     unsigned high = bit_highest(bits);
     uint64_t mantissa = bits << (63 - high) >> 32; // 1.31 bits, from 1 to 2
     uint64_t log = high;
@@ -48,6 +50,7 @@ static uint64_t log_of_inverse(uint64_t bits) {
 // Geometrically distributed: 1 + floor(ln u / ln (1 - 1 / rate)), u from 0 to 1. The divisor is
 // about -1 / (rate - 1/2).
 static uint32_t draw(struct heap* heap) {
+    KEEL_ASSERT(atomic_get(&sample_rate) > 0);
     uint64_t rate = atomic_get(&sample_rate);
     if (heap->guard_random == 0)
         heap->guard_random = atomic_add(&seed, UINT64_C(0x2545f4914f6cdd1d)) | 1;
@@ -63,6 +66,7 @@ static bool is_moved(struct heap* heap, uint32_t* left, uint32_t served, uint32_
 }
 
 void sample_cut(struct heap* heap, struct page* page, struct block* list, uint32_t count) {
+    KEEL_ASSERT(list != NULL && count > 0);
     uint32_t* left = &heap->guard_left[page->size_class];
     if (*left <= 1) return; // not drawn yet, or the last one found no place
     uint32_t served = *left - 1;

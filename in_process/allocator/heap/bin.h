@@ -18,8 +18,10 @@
 #define KEEL_ALLOCATOR_HEAP_BIN_H
 
 #include "allocator/heap/heap.h"
+#include "base/panic.h"
 
 KEEL_INLINE struct block** bin_slot(const struct heap* heap, unsigned size_class) {
+    KEEL_ASSERT(KEEL_SECURE && size_class < ALL_CLASS_COUNT);
     return (struct block**)((uintptr_t)heap + heap->bin[size_class].slot);
 }
 // NULL if the place has no block.
@@ -31,6 +33,7 @@ KEEL_INLINE struct block* bin_block(struct block* const* slot) {
 // The block that bin_take_first will take. NULL: the bin is empty. In the secure flavour not for
 // class 0.
 KEEL_INLINE struct block* bin_first(const struct heap* heap, unsigned size_class) {
+    KEEL_ASSERT(size_class < ALL_CLASS_COUNT);
     return KEEL_SECURE ? bin_block(bin_slot(heap, size_class)) : heap->bin[size_class].first;
 }
 
@@ -38,6 +41,7 @@ KEEL_INLINE struct block* bin_first(const struct heap* heap, unsigned size_class
 // after it, which the next malloc of this class reads and which may not be in the caches. Secure
 // flavour: verifies that the block is free. (There the refill has prefetched all blocks.)
 KEEL_INLINE void bin_take_first(struct heap* heap, unsigned size_class, struct block* block) {
+    KEEL_ASSERT(block != NULL);
     if (KEEL_SECURE) {
         heap->bin[size_class].slot += sizeof(struct block*);
         block_take(block, size_class_bytes[size_class]);
@@ -63,6 +67,7 @@ KEEL_INLINE struct block* bin_try_pop(struct heap* heap, struct request_row row,
 // Removes the first `count` blocks; `next` is the one after them.
 KEEL_INLINE void bin_drop(struct heap* heap, unsigned size_class, unsigned count,
                           struct block* next) {
+    KEEL_ASSERT(count > 0);
     if (KEEL_SECURE)
         heap->bin[size_class].slot += count * sizeof(struct block*);
     else
@@ -77,10 +82,12 @@ KEEL_INLINE void heap_prepare_bins(struct heap* heap) {
 // --- For the secure flavour; the bin is empty ---
 
 KEEL_INLINE struct block** bin_end(struct heap* heap, unsigned size_class) {
+    KEEL_ASSERT(KEEL_SECURE && size_class < CLASS_COUNT);
     return &heap->slots[size_class][BIN_BLOCKS];
 }
 // The last `count` places hold blocks now.
 KEEL_INLINE void bin_set_count(struct heap* heap, unsigned size_class, unsigned count) {
+    KEEL_ASSERT(count <= BIN_BLOCKS);
     *bin_end(heap, size_class) = BIN_NO_BLOCK;
     heap->bin[size_class].slot = (uintptr_t)(bin_end(heap, size_class) - count) - (uintptr_t)heap;
 }
@@ -88,6 +95,7 @@ KEEL_INLINE void bin_set_count(struct heap* heap, unsigned size_class, unsigned 
 // Fills it with freed blocks of the current page; page_can_give is true. Returns the first block.
 KEEL_INLINE struct block* bin_take_oldest(struct heap* heap, unsigned size_class,
                                           struct page* page) {
+    KEEL_ASSERT(page_can_give(page));
     bin_set_count(heap, size_class, page_take_oldest(page, bin_end(heap, size_class)));
     return *bin_slot(heap, size_class);
 }

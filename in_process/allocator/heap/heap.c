@@ -13,6 +13,7 @@
 #define NEXT_PAGE_PROBES (KEEL_SECURE ? 4u : 1u)
 
 static void queue_append(struct page_queue* queue, struct page* page) {
+    KEEL_ASSERT(page_list(page) != PAGE_QUEUED);
     page_use(page)->next = NULL;
     page_use(page)->prev = queue->last;
     if (queue->last != NULL)
@@ -24,6 +25,9 @@ static void queue_append(struct page_queue* queue, struct page* page) {
 }
 
 static void queue_remove(struct page_queue* queue, struct page* page) {
+    KEEL_ASSERT(queue->first != NULL && queue->last != NULL);
+    KEEL_ASSERT(page_use(page)->prev != NULL || queue->first == page);
+    KEEL_ASSERT(page_use(page)->next != NULL || queue->last == page);
     struct page_use* use = page_use(page);
     if (use->prev != NULL)
         page_use(use->prev)->next = use->next;
@@ -39,6 +43,8 @@ static void queue_remove(struct page_queue* queue, struct page* page) {
 static void make_current(struct heap* heap, unsigned size_class, struct page* page) {
     KEEL_ASSERT(heap->current[size_class] == NULL && bin_first(heap, size_class) == NULL);
     KEEL_ASSERT(page_check(page));
+    KEEL_ASSERT(page->size_class == size_class && page_list(page) != PAGE_QUEUED);
+    KEEL_ASSERT(page_heap(atomic_get(&page->owner)) == heap);
     heap->current[size_class] = page;
     uint64_t bit = UINT64_C(1) << (size_class % 64);
     heap->class_count += (heap->classes[size_class / 64] & bit) == 0;
@@ -47,6 +53,7 @@ static void make_current(struct heap* heap, unsigned size_class, struct page* pa
 }
 
 struct page* heap_next_page(struct heap* heap, unsigned size_class) {
+    KEEL_ASSERT(size_class < ALL_CLASS_COUNT);
     struct page_queue* queue = &heap->queue[size_class];
     for (unsigned probes = 0; probes < NEXT_PAGE_PROBES; probes++) {
         struct page* page = queue->first;
@@ -67,6 +74,8 @@ static bool is_wide(unsigned size_class) {
 }
 
 void heap_retire_current(struct heap* heap, unsigned size_class) {
+    KEEL_ASSERT(heap->current[size_class] != NULL && bin_first(heap, size_class) == NULL);
+    KEEL_ASSERT(page_list(heap->current[size_class]) == PAGE_CURRENT);
     struct page* page = heap->current[size_class];
     heap->current[size_class] = NULL;
     // The program has got all of its blocks by now: how far does it fill them?
@@ -92,6 +101,8 @@ static unsigned kept_slices(uintptr_t entry) {
 }
 
 bool heap_keep_run(struct heap* heap, char* start, unsigned slices) {
+    KEEL_ASSERT((uintptr_t)start % SLICE_BYTES == 0 && slices > 0);
+    KEEL_ASSERT(slices <= HEAP_KEPT_SLICES && ((uintptr_t)heap & HEAP_USER) == 0);
     uintptr_t before = (uintptr_t)start + slices;
     if (policy_admits_kept(slices)) {
         before = atomic_swap(&heap->kept[heap->kept_next++ % HEAP_KEPT_MAX], before);
@@ -103,6 +114,7 @@ bool heap_keep_run(struct heap* heap, char* start, unsigned slices) {
 }
 
 char* heap_take_run(struct heap* heap, unsigned slices) {
+    KEEL_ASSERT(slices > 0 && slices <= HEAP_KEPT_SLICES);
     for (unsigned i = 1; i <= HEAP_KEPT_MAX; i++) {
         unsigned index = (heap->kept_next - i) % HEAP_KEPT_MAX; // the one kept last comes first
         if (kept_slices(atomic_get(&heap->kept[index])) != slices) continue;
@@ -116,6 +128,7 @@ char* heap_take_run(struct heap* heap, unsigned slices) {
 }
 
 static char* spare_take(struct heap* heap) {
+    KEEL_ASSERT(atomic_get(&heap->spare_wanted) <= HEAP_SPARE_MAX);
     for (unsigned i = 0; i < atomic_get(&heap->spare_wanted); i++) {
         if (atomic_get(&heap->spare[i]) == 0) continue;
         char* start = (char*)atomic_swap(&heap->spare[i], 0);
@@ -129,11 +142,13 @@ static bool spare_put_one(atomic_word* place) {
     if (run.start == NULL) return false;
     if (!run.warm) os_touch(run.start, SLICE_BYTES);
     uintptr_t expected = 0;
+    KEEL_ASSERT((uintptr_t)run.start % SLICE_BYTES == 0);
     if (!atomic_try_word(place, &expected, (uintptr_t)run.start)) run_release(run.start, 1);
     return true;
 }
 
 bool heap_fill_spare(struct heap* heap) {
+    KEEL_ASSERT(atomic_get(&heap->spare_wanted) <= HEAP_SPARE_MAX);
     unsigned wanted = atomic_get(&heap->spare_wanted);
     for (unsigned i = 0; i < HEAP_SPARE_MAX; i++) {
         if (i < wanted) {
@@ -160,6 +175,7 @@ static struct run run_without_arena(struct heap* heap, unsigned slices, bool wor
 }
 
 static struct run run_for(struct heap* heap, unsigned slices, bool worth_warm) {
+    KEEL_ASSERT(slices > 0);
     size_t bytes = slices * SLICE_BYTES;
     struct run run = {NULL, false, false};
     if (!limit_admits(bytes) || !heap_admits(heap, bytes)) return run;
@@ -172,6 +188,7 @@ static struct run run_for(struct heap* heap, unsigned slices, bool worth_warm) {
 }
 
 static uint16_t* wanted_of(struct heap* heap, unsigned size_class) {
+    KEEL_ASSERT(!KEEL_SECURE && class_size(size_class) >= FITTED_FIRST);
     return &heap->wanted[class_size(size_class) - FITTED_FIRST];
 }
 
@@ -182,6 +199,7 @@ static bool may_fit(struct heap* heap, unsigned size_class) {
 }
 
 bool heap_wants_fit(struct heap* heap, unsigned size_class, size_t size) {
+    KEEL_ASSERT(size_class < CLASS_COUNT && size <= size_class_bytes[size_class]);
     if (!may_fit(heap, size_class)) return false;
     uint16_t* wanted = wanted_of(heap, size_class);
     uint16_t units = (uint16_t)((size + FITTED_UNIT - 1) / FITTED_UNIT);
@@ -195,6 +213,7 @@ bool heap_wants_fit(struct heap* heap, unsigned size_class, size_t size) {
 }
 
 void heap_set_aside(struct heap* heap, unsigned size_class, unsigned limit) {
+    KEEL_ASSERT(heap->current[size_class] != NULL);
     struct page* page = heap->current[size_class];
     (void)heap_flush_bin(heap, size_class, limit);
     if (bin_first(heap, size_class) != NULL) return;
@@ -223,6 +242,7 @@ static bool wants_tight_pages(const struct heap* heap, unsigned size_class) {
 
 // The size of the blocks of a fresh page.
 static uint32_t fresh_block_bytes(struct heap* heap, unsigned size_class) {
+    KEEL_ASSERT(size_class < ALL_CLASS_COUNT);
     if (!class_is_fitted(size_class)) return size_class_bytes[size_class];
     atomic_set(&heap_has_fitted, 1);
     return *wanted_of(heap, size_class) * (uint32_t)FITTED_UNIT;
@@ -231,6 +251,7 @@ static uint32_t fresh_block_bytes(struct heap* heap, unsigned size_class) {
 // The slices of a fresh page, and their number, which may be more than *slices.
 static struct run run_for_page(struct heap* heap, unsigned size_class, unsigned* slices,
                                bool worth_warm) {
+    KEEL_ASSERT(*slices > 0);
     struct run none = {NULL, false, false};
     if (class_is_fitted(size_class)) { // near the limit only short runs may be left
         size_t block_bytes = fresh_block_bytes(heap, size_class);
@@ -276,6 +297,7 @@ static bool is_worth_warm(struct heap* heap, unsigned size_class) {
 // A page that will be filled, but whose slices are not resident, gets its next 64 KiB by one call
 // instead of a page fault for each 4 KiB. Returns the number of resident system pages.
 static unsigned provide_quantum(char* start, unsigned slices, unsigned resident) {
+    KEEL_ASSERT(resident * SYSTEM_PAGE < slices * SLICE_BYTES);
     size_t from = resident * SYSTEM_PAGE;
     size_t end = from + SLICE_BYTES;
     if (end > slices * SLICE_BYTES) end = slices * SLICE_BYTES;
@@ -284,6 +306,7 @@ static unsigned provide_quantum(char* start, unsigned slices, unsigned resident)
 }
 
 struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_slices) {
+    KEEL_ASSERT(heap->current[size_class] == NULL);
     uint32_t block_bytes = fresh_block_bytes(heap, size_class);
     unsigned slices = fresh_slices(heap, size_class, block_bytes);
     KEEL_ASSERT(class_partition(size_class) == partition_now());
@@ -308,6 +331,7 @@ struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_
         cold = !run.warm;
         start = run.start;
     }
+    KEEL_ASSERT((uintptr_t)start % SLICE_BYTES == 0 && atomic_get(&page_of(start)->owner) == 0);
     unsigned resident = cold ? 0 : page_resident(start, slices);
     unsigned all = slices * (unsigned)(SLICE_BYTES / SYSTEM_PAGE);
     if (worth_warm && resident < all && (cold_flags(heap) & PAGE_AHEAD) != 0)
@@ -322,6 +346,8 @@ struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_
 }
 
 void heap_page_not_full(struct heap* heap, struct page* page) {
+    KEEL_ASSERT(page_heap(atomic_get(&page->owner)) == heap);
+    KEEL_ASSERT(page_list(page) == PAGE_UNLISTED && page_has_free(page));
     atomic_set(&page->owner, (uintptr_t)heap);
     queue_append(&heap->queue[page->size_class], page);
 }
@@ -332,6 +358,8 @@ static bool may_keep(const struct heap* heap, const char* start) {
 }
 
 bool heap_page_emptied(struct heap* heap, struct page* page) {
+    KEEL_ASSERT(page_use(page)->used == 0 && !page_is_large(page));
+    KEEL_ASSERT(page_heap(atomic_get(&page->owner)) == heap);
     enum page_list list = page_list(page);
     if (list == PAGE_CURRENT) return false;
     if (list == PAGE_QUEUED) queue_remove(&heap->queue[page->size_class], page);
@@ -349,6 +377,8 @@ bool heap_page_emptied(struct heap* heap, struct page* page) {
 
 // Returns blocks that other threads have freed to their page. True: the page was released.
 static bool accept_list(struct heap* heap, struct page* page, struct block_list list) {
+    KEEL_ASSERT(list_count(list.word) > 0 && list.tail != NULL);
+    KEEL_ASSERT(page_heap(atomic_get(&page->owner)) == heap);
     struct block* head = list_head(list.word);
     uint32_t count = list_count(list.word);
     KEEL_REQUIRE(count <= page_use(page)->used, head);
@@ -360,6 +390,7 @@ static bool accept_list(struct heap* heap, struct page* page, struct block_list 
 
 // Announced pages come first: a page with kept blocks is rarely the one that the owner needs.
 static struct page* take_list(struct remote_queue* queue, struct block_list* list) {
+    KEEL_ASSERT(atomic_get(&queue->taken) != 0);
     struct page* page = remote_queue_take(queue, list);
     if (KEEL_LIKELY(page != NULL) || atomic_get(&queue->kept_first) == 0) return page;
     page = (struct page*)atomic_get(&queue->kept_first);
@@ -368,6 +399,7 @@ static struct page* take_list(struct remote_queue* queue, struct block_list* lis
 }
 
 bool heap_drain_entered(struct heap* heap) {
+    KEEL_ASSERT(atomic_get(&heap->remote_queue.taken) != 0);
     struct block_list list;
     struct page* page;
     unsigned taken = 0;
@@ -399,6 +431,7 @@ unsigned heap_flush_bin(struct heap* heap, unsigned size_class, unsigned limit) 
         if (KEEL_SECURE) block_set_next(tail, next);
         count++;
     }
+    KEEL_ASSERT(heap->current[size_class] != NULL && count <= limit);
     bin_drop(heap, size_class, count, next);
     atomic_set(&heap->given[size_class], atomic_get(&heap->given[size_class]) - count);
     if (heap->guard_left[size_class] != 0) heap->guard_left[size_class] += count;
@@ -422,7 +455,42 @@ static bool page_of_heap_check(struct heap* heap, struct page* page, unsigned si
            page_list(page) == list && page_check(page);
 }
 
+static bool batches_check(const struct heap* heap) {
+    uint64_t waiting = 0;
+    for (unsigned i = 0; i < HEAP_BATCHES; i++) {
+        const struct remote_batch* batch = &heap->batches[i];
+        if (batch->page == NULL) continue;
+        uint64_t count = list_count(batch->blocks.word);
+        if (count == 0 || batch->bytes != count * batch->page->block_bytes) return false;
+        waiting += batch->bytes;
+    }
+    return waiting == heap->waiting_bytes;
+}
+
+static bool kept_check(const struct heap* heap) {
+    for (unsigned i = 0; i < HEAP_KEPT_MAX; i++) {
+        uintptr_t entry = atomic_get(&heap->kept[i]);
+        if (entry == 0) continue;
+        if (kept_slices(entry) == 0 || kept_slices(entry) > HEAP_KEPT_SLICES) return false;
+        if (atomic_get(&page_of(kept_start(entry))->owner) != 0) return false;
+    }
+    return true;
+}
+
+// The classes with a current page are in the set of classes.
+static bool classes_check(const struct heap* heap) {
+    unsigned count = 0;
+    for (unsigned i = 0; i < HEAP_CLASS_WORDS; i++) count += bit_count(heap->classes[i]);
+    for (unsigned c = 0; c < ALL_CLASS_COUNT; c++) {
+        if (heap->filled[c] > FILLED_ENOUGH) return false;
+        bool listed = (heap->classes[c / 64] >> (c % 64) & 1) != 0;
+        if (heap->current[c] != NULL && !listed) return false;
+    }
+    return count == heap->class_count;
+}
+
 bool heap_check(struct heap* heap) {
+    if (!batches_check(heap) || !kept_check(heap) || !classes_check(heap)) return false;
     for (unsigned c = 0; c < ALL_CLASS_COUNT; c++) {
         struct page* current = heap->current[c];
         if (current == NULL && bin_at(heap, c, 0, NULL) != NULL) return false;

@@ -192,9 +192,11 @@ KEEL_INLINE struct heap* page_heap(uintptr_t owner) {
 // A user heap counts the bytes that it holds, under its lock, which the caller holds. The heaps of
 // threads do not count them.
 KEEL_INLINE void heap_hold(struct heap* heap, size_t bytes) {
+    KEEL_ASSERT(bytes > 0);
     if (((uintptr_t)heap & HEAP_USER) != 0) heap->held_bytes += bytes;
 }
 KEEL_INLINE void heap_unhold(struct heap* heap, size_t bytes) {
+    KEEL_ASSERT(((uintptr_t)heap & HEAP_USER) == 0 || heap->held_bytes >= bytes);
     if (((uintptr_t)heap & HEAP_USER) != 0) heap->held_bytes -= bytes;
 }
 KEEL_INLINE bool heap_admits(const struct heap* heap, size_t bytes) {

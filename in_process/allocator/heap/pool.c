@@ -43,6 +43,8 @@ struct heap* heap_first(void) {
 }
 
 static void parked_append(struct heap* heap) {
+    KEEL_ASSERT(atomic_get(&pool.lock.state) != 0 && !heap_is_parked(heap));
+    KEEL_ASSERT(((uintptr_t)heap & HEAP_USER) == 0);
     heap->next_parked = NULL;
     heap->prev_parked = pool.parked_last;
     if (pool.parked_last != NULL)
@@ -54,6 +56,9 @@ static void parked_append(struct heap* heap) {
 }
 
 static void parked_remove(struct heap* heap) {
+    KEEL_ASSERT(atomic_get(&pool.lock.state) != 0 && heap_is_parked(heap));
+    KEEL_ASSERT(heap->prev_parked != NULL || pool.parked_first == heap);
+    KEEL_ASSERT(heap->next_parked != NULL || pool.parked_last == heap);
     if (heap->prev_parked != NULL)
         heap->prev_parked->next_parked = heap->next_parked;
     else
@@ -72,10 +77,12 @@ static struct heap* parked_remove_first(void) {
 }
 
 static struct heap* unused_remove(void) {
+    KEEL_ASSERT(atomic_get(&pool.lock.state) != 0);
     if (pool.unused_count == 0) return NULL;
     pool.unused_count--;
     struct heap* heap = pool.unused;
     pool.unused = (struct heap*)((char*)heap + HEAP_STRIDE);
+    KEEL_ASSERT(((uintptr_t)heap & HEAP_USER) == 0 && heap->next_all == NULL);
     heap_prepare_bins(heap);
     heap->next_all = (struct heap*)atomic_get(&pool.all);
     atomic_set_release(&pool.all, (uintptr_t)heap);
@@ -105,18 +112,21 @@ static struct heap* heap_make(void) {
 }
 
 static void set_thread(struct heap* heap, uint32_t thread) {
+    KEEL_ASSERT(heap_is_real(heap));
     heap->free_mark = state_mark(thread);
     atomic_set(&heap->thread_id, thread);
 }
 
 // Takes a parked heap or makes one, for the calling thread.
 static struct heap* heap_enter(void) {
+    KEEL_ASSERT(!heap_is_real(thread_heap));
     os_lock_acquire(&pool.lock);
     struct heap* heap = parked_remove_first();
     os_lock_release(&pool.lock);
     count_event(heap != NULL ? EVENT_HEAP_ADOPTED : EVENT_HEAP_CREATED, 1);
     if (heap == NULL) heap = heap_make();
     if (heap == NULL) return NULL;
+    KEEL_ASSERT(!heap_is_parked(heap) && atomic_get(&heap->thread_id) == 0);
     thread_heap = heap;
     set_thread(heap, os_thread_id());
     return heap;
@@ -138,6 +148,7 @@ void heap_leave(void) {
     struct heap* heap = thread_heap;
     if (!heap_is_real(heap)) return;
     KEEL_ASSERT(heap_check(heap));
+    KEEL_ASSERT(!heap_is_parked(heap) && ((uintptr_t)heap & HEAP_USER) == 0);
     thread_heap = (struct heap*)&heap_gone;
     remote_batch_flush(heap);
     heap_release_kept(heap);
@@ -169,6 +180,7 @@ bool heap_unpark(struct heap* heap) {
 }
 
 void heap_park(struct heap* heap) {
+    KEEL_ASSERT(heap_is_real(heap) && atomic_get(&heap->thread_id) == 0);
     os_lock_acquire(&pool.lock);
     parked_append(heap);
     os_lock_release(&pool.lock);

@@ -1,6 +1,7 @@
 #include "allocator/heap/relief.h"
 #include "allocator/space/run.h"
 #include "base/counters.h"
+#include "base/panic.h"
 #include "os/lock.h"
 #include "os/memory.h"
 #include "os/thread.h"
@@ -38,6 +39,7 @@ static KEEL_UNRACED uint32_t used_now(const struct page* page) {
 
 // Makes a claimed page one without carved blocks.
 static KEEL_UNRACED_UPDATE void page_reset(struct page* page) {
+    KEEL_ASSERT(page_list(page) == PAGE_CLAIMED);
     struct page_use* use = page_use(page);
     bool discarded = os_discard(page->start, page->bytes);
     page_unlink_all(page);
@@ -49,6 +51,7 @@ static KEEL_UNRACED_UPDATE void page_reset(struct page* page) {
 // Empties a queued page if all of its used blocks are kept. The owner writes `used` after all else,
 // so a thread that sees its last value, and is ordered after it, sees the other fields too.
 static bool empty_queued(struct remote_queue* queue, struct page* page) {
+    KEEL_ASSERT(page_remote(page)->kept_count > 0);
     uint32_t count = page_remote(page)->kept_count;
     if (page_list(page) != PAGE_QUEUED || used_now(page) != count) return false;
     if (page->bytes > EMPTIED_BYTES_MAX) return false;
@@ -65,6 +68,7 @@ static bool empty_queued(struct remote_queue* queue, struct page* page) {
 
 // Examines a page with kept blocks. Returns the units of work.
 static unsigned examine(struct heap* heap, struct page* page, bool deep) {
+    KEEL_ASSERT(atomic_get(&heap->remote_queue.taken) != 0);
     if (is_complete(heap, page)) {
         (void)remote_queue_take_kept(&heap->remote_queue, page);
         release_page(page);
@@ -76,6 +80,7 @@ static unsigned examine(struct heap* heap, struct page* page, bool deep) {
 
 // The next page to examine: an announced one, or a kept one if that is wanted. NULL: none.
 static struct page* next_page(struct heap* heap) {
+    KEEL_ASSERT(atomic_get(&heap->remote_queue.taken) != 0);
     struct remote_queue* queue = &heap->remote_queue;
     struct block_list list;
     struct page* page = remote_queue_take(queue, &list);
@@ -91,11 +96,13 @@ static struct page* next_page(struct heap* heap) {
 }
 
 static bool step(struct heap* heap, bool deep) {
+    KEEL_ASSERT(atomic_get(&relief.lock.state) != 0);
     unsigned most = deep ? EMPTY_UNITS : 1; // of one page
     unsigned units = 0;
     struct page* page = NULL;
     while (units + most <= RELIEF_STEP_MAX && (page = next_page(heap)) != NULL)
         units += examine(heap, page, deep);
+    KEEL_ASSERT(units <= RELIEF_STEP_MAX);
     count_work(WORK_RELIEF_STEP, units);
     return page != NULL;
 }

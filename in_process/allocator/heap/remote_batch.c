@@ -1,5 +1,6 @@
 #include "allocator/heap/remote_batch.h"
 #include "allocator/heap/watch.h"
+#include "base/panic.h"
 
 #define BATCH_BLOCKS_MAX 64u
 #define WAITING_BYTES_MAX 32768u
@@ -9,6 +10,8 @@
 static atomic_word heapless_sending[HEAPLESS_SENDERS];
 
 static void announce(const struct page* page, struct block* first) {
+    KEEL_ASSERT((uintptr_t)page_heap(atomic_get(&page->owner)) != 0);
+    KEEL_ASSERT(((uintptr_t)page_heap(atomic_get(&page->owner)) & HEAP_USER) == 0);
     struct heap* owner = page_heap(atomic_get(&page->owner));
     if (remote_queue_announce(&owner->remote_queue, first)) heap_watch(owner);
 }
@@ -17,6 +20,7 @@ static void announce(const struct page* page, struct block* first) {
 // steps no other thread will announce it: `*sending` is for a forked child that does not have this
 // thread. True: the page has been announced.
 static bool send(struct page* page, struct block_list list, atomic_word* sending) {
+    KEEL_ASSERT(list_count(list.word) > 0 && list.tail != NULL);
     atomic_set(sending, (uintptr_t)page);
     bool first = remote_list_push(page, list);
     if (first) announce(page, list.tail);
@@ -25,6 +29,8 @@ static bool send(struct page* page, struct block_list list, atomic_word* sending
 }
 
 static bool batch_send(struct heap* heap, struct remote_batch* batch) {
+    KEEL_ASSERT(batch->page != NULL && batch->bytes <= heap->waiting_bytes);
+    KEEL_ASSERT(list_count(batch->blocks.word) <= BATCH_BLOCKS_MAX);
     struct page* page = batch->page;
     batch->page = NULL;
     heap->waiting_bytes -= batch->bytes;
@@ -36,6 +42,7 @@ static bool batch_send(struct heap* heap, struct remote_batch* batch) {
 }
 
 void remote_batch_send_block(struct page* page, void* address) {
+    KEEL_ASSERT(!page_is_large(page) && page_of_block(address) == page);
     struct block_list list = list_of_one(address);
     atomic_word unrecorded;
     atomic_word* sending = &unrecorded;
@@ -60,6 +67,8 @@ KEEL_INLINE void leave_hint(struct remote_batch* batch, struct block* block, uin
 }
 
 bool remote_batch_add(struct heap* heap, struct page* page, void* address) {
+    KEEL_ASSERT(!page_is_large(page) && page_of_block(address) == page);
+    KEEL_ASSERT(page_heap(atomic_get(&page->owner)) != heap);
     struct block* block = address;
     bool announced = false;
     uint32_t bytes = page->block_bytes;

@@ -2,6 +2,7 @@
 #include "base/panic.h"
 
 bool remote_queue_announce(struct remote_queue* queue, struct block* first) {
+    KEEL_ASSERT(first != NULL);
     uintptr_t before = atomic_get(&queue->head);
     do {
         block_set_next(first, (struct block*)before);
@@ -19,6 +20,7 @@ static void prefetch_announced(const struct block* block) {
 }
 
 struct page* remote_queue_take(struct remote_queue* queue, struct block_list* list) {
+    KEEL_ASSERT(atomic_get(&queue->taken) != 0);
     uintptr_t first = atomic_get(&queue->pending);
     if (first == 0) {
         if (atomic_get(&queue->head) == 0) return NULL;
@@ -31,6 +33,7 @@ struct page* remote_queue_take(struct remote_queue* queue, struct block_list* li
     if (next != NULL) prefetch_announced(next);
     struct page* page = page_of_block(tail);
     *list = (struct block_list){atomic_swap(&page_remote(page)->list, 0), tail};
+    KEEL_ASSERT(list_count(list->word) > 0 && page_of_block(list_head(list->word)) == page);
     block_require_free(list_head(list->word));
     return page;
 }
@@ -38,6 +41,7 @@ struct page* remote_queue_take(struct remote_queue* queue, struct block_list* li
 // --- Kept lists ----------------------------------------------------------------------------------
 
 static void kept_append(struct remote_queue* queue, struct page* page) {
+    KEEL_ASSERT(atomic_get(&queue->taken) != 0);
     struct page_remote* remote = page_remote(page);
     bool first = atomic_get(&queue->kept_first) == 0;
     remote->kept_next = NULL;
@@ -51,6 +55,7 @@ static void kept_append(struct remote_queue* queue, struct page* page) {
 }
 
 static void kept_remove(struct remote_queue* queue, struct page* page) {
+    KEEL_ASSERT(atomic_get(&queue->kept_count) > 0 && page_remote(page)->kept_count > 0);
     const struct page_remote* remote = page_remote(page);
     if (remote->kept_prev != NULL)
         page_remote(remote->kept_prev)->kept_next = remote->kept_next;
@@ -64,6 +69,7 @@ static void kept_remove(struct remote_queue* queue, struct page* page) {
 }
 
 void remote_queue_keep(struct remote_queue* queue, struct page* page, struct block_list list) {
+    KEEL_ASSERT(list_count(list.word) > 0 && list.tail != NULL);
     struct page_remote* remote = page_remote(page);
     if (remote->kept_count == 0) {
         kept_append(queue, page);
@@ -76,6 +82,7 @@ void remote_queue_keep(struct remote_queue* queue, struct page* page, struct blo
 }
 
 struct page* remote_queue_next_kept(struct remote_queue* queue) {
+    KEEL_ASSERT(atomic_get(&queue->kept_first) != 0);
     struct page* page = (struct page*)atomic_get(&queue->kept_first);
     kept_remove(queue, page);
     kept_append(queue, page);
@@ -83,6 +90,7 @@ struct page* remote_queue_next_kept(struct remote_queue* queue) {
 }
 
 struct block_list remote_queue_take_kept(struct remote_queue* queue, struct page* page) {
+    KEEL_ASSERT(page_remote(page)->kept_count > 0);
     struct page_remote* remote = page_remote(page);
     struct block_list list = {list_word(remote->kept_head, remote->kept_count), remote->kept_tail};
     kept_remove(queue, page);
@@ -93,6 +101,7 @@ struct block_list remote_queue_take_kept(struct remote_queue* queue, struct page
 // --- Fork ----------------------------------------------------------------------------------------
 
 struct block* remote_list_last(uintptr_t list) {
+    KEEL_ASSERT(list_count(list) > 0);
     struct block* block = list_head(list);
     for (uint32_t i = list_count(list); i > 1; i--) block = block_next(block);
     return block;

@@ -17,6 +17,7 @@ static uint32_t mark(void) {
 }
 
 static void add(struct heap* heap) {
+    KEEL_ASSERT(((uintptr_t)heap & HEAP_USER) == 0 && atomic_get(&heap->watched) != 0);
     uintptr_t first = atomic_get(&watch.added);
     do {
         heap->next_watched = (struct heap*)first;
@@ -46,6 +47,7 @@ static bool keeper_has_work(struct heap* heap) {
 }
 
 void watch_finish(struct heap* heap, bool again) {
+    KEEL_ASSERT(atomic_get(&heap->watched) == mark());
     if (again) {
         add(heap);
         return;

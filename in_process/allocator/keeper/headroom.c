@@ -1,6 +1,7 @@
 #include "allocator/keeper/headroom.h"
 #include "allocator/space/page_map.h"
 #include "allocator/warm/reserve.h"
+#include "base/panic.h"
 #include "os/machine.h"
 #include "os/process.h"
 
@@ -21,6 +22,7 @@ void headroom_begin(void) {
 // What Keel holds, and the headroom less a quarter: other memory of the process grows, too.
 static void set_cap(size_t held, uint64_t left) {
     uint64_t kept = left / 4 < HEADROOM_KEPT ? left / 4 : HEADROOM_KEPT;
+    KEEL_ASSERT(kept <= left);
     bool limited = left != UINT64_MAX;
     policy_set_cap(limited ? held + (left - kept) / SLICE_BYTES : SIZE_MAX);
 }
@@ -45,6 +47,7 @@ bool headroom_admits(size_t bytes) {
 }
 
 void headroom_used(size_t bytes) {
+    KEEL_ASSERT(bytes > 0);
     headroom.pause_ms = 0;
     if (headroom.left == UINT64_MAX) return;
     headroom.left = headroom.left > bytes ? headroom.left - bytes : 0;
@@ -55,5 +58,6 @@ void headroom_refused(void) {
     if (pause_ms < HEADROOM_PAUSE_MIN_MS) pause_ms = HEADROOM_PAUSE_MIN_MS;
     if (pause_ms > HEADROOM_PAUSE_MAX_MS) pause_ms = HEADROOM_PAUSE_MAX_MS;
     headroom.pause_ms = pause_ms;
+    KEEL_ASSERT(pause_ms >= HEADROOM_PAUSE_MIN_MS && pause_ms <= HEADROOM_PAUSE_MAX_MS);
     headroom.paused_until_ms = os_clock_ms() + pause_ms;
 }

@@ -14,6 +14,7 @@
 #include "allocator/warm/reserve.h"
 #include "base/counters.h"
 #include "base/options.h"
+#include "base/panic.h"
 #include "os/confined.h"
 #include "os/lock.h"
 #include "os/machine.h"
@@ -132,6 +133,7 @@ static size_t reserve_for(uint64_t peak_demand) {
 // Once a period: records its demand, and sets the target from the maximum of the last periods.
 // True: there was demand.
 static bool demand_update(uint32_t slept_us) {
+    KEEL_ASSERT(run_narrow_taken() >= keeper.taken_before);
     uint64_t taken = run_narrow_taken();
     uint64_t now = taken - keeper.taken_before;
     keeper.since_demand_us += slept_us;
@@ -152,6 +154,7 @@ static bool demand_update(uint32_t slept_us) {
 // Populates a unit of 2 MiB if it is no more than what may stay idle. In a limited address space
 // other blocks need the space.
 static size_t populate_admitted(size_t missing) {
+    KEEL_ASSERT(missing > 0);
     bool unit = policy_rest() >= HUGE_SLICES && !window_space_is_limited() &&
                 policy_admits_unit(0) && headroom_admits(HUGE_SLICES * SLICE_BYTES);
     size_t done = unit ? reserve_populate_huge() : 0;
@@ -162,6 +165,7 @@ static size_t populate_admitted(size_t missing) {
 }
 
 static size_t populate_some(size_t missing) {
+    KEEL_ASSERT(missing > 0);
     uint64_t refused = event_total(EVENT_POPULATE_REFUSED);
     size_t done = populate_admitted(missing);
     if (done > 0)
@@ -203,6 +207,7 @@ static bool discard_surplus(void) {
 
 // Relieves the heap as long as the steps of this tick suffice.
 static void relieve(struct heap* heap) {
+    KEEL_ASSERT(keeper.relief_steps <= RELIEF_STEPS);
     while (keeper.relief_steps > 0) {
         keeper.relief_steps--;
         if (!heap_relieve(heap, heap->relieved_deeply)) return;
@@ -228,6 +233,7 @@ static bool is_idle(struct heap* heap, uint64_t now_ms) {
 }
 
 static enum look look_at_parked(struct heap* heap) {
+    KEEL_ASSERT(!heap_is_parked(heap));
     bool worked = false;
     for (unsigned step = 0; step < RECLAIM_STEPS && reclaim_step(heap); step++) worked = true;
     heap_park(heap);
@@ -264,6 +270,7 @@ static enum look look_at_held(struct heap* heap, uint64_t now_ms) {
 
 // True: there may be more to do soon.
 static bool look_at(struct heap* heap, uint64_t now_ms) {
+    KEEL_ASSERT(atomic_get(&heap->watched) != 0 && ((uintptr_t)heap & HEAP_USER) == 0);
     enum look result = heap_unpark(heap)      ? look_at_parked(heap)
                        : heap_is_parked(heap) ? LOOK_AGAIN // another thread has the pool's lock
                                               : look_at_held(heap, now_ms);
@@ -299,6 +306,7 @@ static bool guard_large_blocks(void) {
 
 // Returns the length of the next sleep, in µs.
 static uint32_t tick(uint32_t slept_us) {
+    KEEL_ASSERT(atomic_get(&sleep_word) <= SLEEP_LONG);
     bool busy = demand_update(slept_us);
     size_t populated = refill_reserve();
     busy |= populated > 0;
@@ -317,6 +325,7 @@ static uint32_t tick(uint32_t slept_us) {
 }
 
 static uint32_t sleep_depth(uint32_t sleep_us) {
+    KEEL_ASSERT(sleep_us > 0 && sleep_us <= TICK_MAX_US);
     if (keeper.cannot_fill) return SLEEP_DEAF;
     if (sleep_us > TICK_PENDING_US) return SLEEP_LONG;
     return sleep_us > TICK_US ? SLEEP_MEDIUM : SLEEP_SHORT;
@@ -324,6 +333,7 @@ static uint32_t sleep_depth(uint32_t sleep_us) {
 
 // Returns the time until the next tick, as far as the keeper knows it.
 static uint32_t keeper_sleep(uint32_t sleep_us) {
+    KEEL_ASSERT(sleep_us > 0);
     uint32_t depth = sleep_depth(sleep_us);
     if (depth == SLEEP_DEAF && sleep_us > TICK_PENDING_US) sleep_us = TICK_PENDING_US;
     (void)atomic_swap(&sleep_word, depth);
@@ -389,6 +399,7 @@ static bool start(void) {
     if (atomic_get(&state) == STATE_OFF && os_process_is_guest()) return false;
     if (!atomic_try_state(&state, &expected, STATE_RUNNING)) return expected == STATE_RUNNING;
     keeper.taken_before = run_narrow_taken();
+    KEEL_ASSERT(!os_lock_holds_all);
     os_process_mark();
     guarded_set_wake(wake_for_guarded);
     policy_set_keeper(true); // before the start: the thread may end at once
@@ -441,6 +452,7 @@ bool keeper_thread_set_realtime(size_t spare_bytes) {
     if (heap == NULL) return false;
     size_t slices = spare_bytes / SLICE_BYTES + (spare_bytes % SLICE_BYTES != 0);
     if (slices > HEAP_SPARE_MAX) slices = HEAP_SPARE_MAX;
+    KEEL_ASSERT(slices <= HEAP_SPARE_MAX);
     atomic_set(&heap->spare_wanted, (uint32_t)slices);
     heap_watch(heap);
     return heap_fill_spare(heap);
@@ -454,4 +466,11 @@ void keeper_forget(void) {
     atomic_set(&heaps_at_fork, taken > 0 ? taken - 1 : 0);
     atomic_set(&live_at_fork, run_live_slices() + jumbo_live_bytes() / SLICE_BYTES);
     reserve_forget();
+}
+
+bool keeper_check(void) {
+    if (!KEEL_CHECKS) return true;
+    if (keeper_runs() != policy_has_keeper() || atomic_get(&state) > STATE_REFUSED) return false;
+    if (atomic_get(&sleep_word) > SLEEP_LONG || keeper.relief_steps > RELIEF_STEPS) return false;
+    return keeper.taken_before <= run_narrow_taken() && atomic_get(&allowed) <= 1;
 }

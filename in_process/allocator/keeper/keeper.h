@@ -62,4 +62,7 @@ bool keeper_thread_set_realtime(size_t spare_bytes);
 // In the child of a fork, which has no keeper.
 void keeper_forget(void);
 
+// Verifies the state of the keeper; only when no other thread is active.
+bool keeper_check(void);
+
 #endif

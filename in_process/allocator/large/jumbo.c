@@ -17,6 +17,7 @@
 static void jumbo_enter(struct page* page, uintptr_t owner, char* start, size_t bytes) {
     (void)atomic_get_acquire(&page->owner);
     KEEL_ASSERT(bytes > SLICE_BYTES && atomic_get(&page->owner) == 0);
+    KEEL_ASSERT((uintptr_t)start % os_page_bytes() == 0 && page == page_of(start));
     page->start = start;
     page->bytes = bytes;
     page->block_bytes = 0;
@@ -25,6 +26,9 @@ static void jumbo_enter(struct page* page, uintptr_t owner, char* start, size_t 
 }
 
 static void jumbo_leave(struct page* page) {
+    KEEL_ASSERT(page->start != NULL && page->bytes > SLICE_BYTES);
+    KEEL_ASSERT((atomic_get(&page->owner) & PAGE_JUMBO) != 0);
+    KEEL_ASSERT(page->bytes % os_page_bytes() == 0);
     (void)atomic_sub(&mapping_live_total, (int64_t)page->bytes);
     fill_end(page->start, page->bytes);
     policy_end_sparse(page);
@@ -35,6 +39,7 @@ static void jumbo_leave(struct page* page) {
 // A mapping of at least `bytes` in a window that is described, of whole huge pages if `filled`;
 // what is too much goes to the cache. Start NULL: no memory.
 static struct mapping map_described(size_t bytes, size_t alignment, bool filled) {
+    KEEL_ASSERT(bytes % os_page_bytes() == 0 && is_power_of_two(alignment));
     struct mapping mapping = {NULL, bytes};
     // The system aligns a mapping of whole huge pages to them by itself.
     if (filled) mapping.bytes = round_up(bytes, HUGE_SLICES * SLICE_BYTES);
@@ -49,6 +54,7 @@ static struct mapping map_described(size_t bytes, size_t alignment, bool filled)
 }
 
 void* jumbo_allocate(size_t bytes, size_t alignment, bool filled, bool* zero) {
+    KEEL_ASSERT(bytes > SLICE_BYTES && is_power_of_two(alignment));
     size_t unit = os_page_bytes();
     bytes = round_up(bytes, unit);
     if (alignment < unit) alignment = unit;
@@ -58,6 +64,7 @@ void* jumbo_allocate(size_t bytes, size_t alignment, bool filled, bool* zero) {
     if (mapping.start == NULL) mapping = map_described(bytes, alignment, filled);
     char* start = mapping.start;
     if (start == NULL) return NULL;
+    KEEL_ASSERT((uintptr_t)start % alignment == 0 && mapping.bytes >= bytes);
     jumbo_enter(page_of(start), PAGE_JUMBO, start, mapping.bytes);
     if (!*zero) policy_uncache(page_of(start));
     if (*zero && !filled) {
@@ -89,6 +96,7 @@ void jumbo_release(struct page* page, bool keep) {
 // range of one page-table page as the old one, so that whole page-table pages move instead of
 // single entries. NULL: a limited address space has no such place.
 static char* place_to_grow(const char* old_start, size_t bytes) {
+    KEEL_ASSERT(bytes % os_page_bytes() == 0);
     char* whole = os_find_place(TABLE_BYTES + bytes + round_up(bytes / 2, os_page_bytes()));
     if (whole == NULL) return NULL;
     return whole + (((uintptr_t)old_start - (uintptr_t)whole) & (TABLE_BYTES - 1));
@@ -97,6 +105,7 @@ static char* place_to_grow(const char* old_start, size_t bytes) {
 // Moves the content to a mapping of `bytes`; the old range stays mapped, all zero. NULL: nothing
 // changed. The place is only a preference, so nothing is mapped over other threads' mappings.
 static char* move_to_grow(char* old_start, size_t old_bytes, size_t bytes) {
+    KEEL_ASSERT(old_start != NULL && old_bytes > 0);
     char* place = place_to_grow(old_start, bytes);
     // Before the move: the window's metadata is itself a mapping, which might end up behind the
     // block.
@@ -117,6 +126,7 @@ static char* move_to_grow(char* old_start, size_t old_bytes, size_t bytes) {
 // Copies the content to a new mapping with room behind it, where the system cannot move it: before
 // Linux 5.7, or if the block is more than one of its mappings. NULL: nothing changed.
 static char* copy_to_grow(const char* old_start, size_t old_bytes, size_t bytes) {
+    KEEL_ASSERT(old_bytes < bytes);
     char* start = place_to_grow(old_start, bytes);
     if (start == NULL || os_map_at(start, bytes) != OS_PLACED)
         start = os_map(bytes, os_page_bytes());
@@ -130,6 +140,7 @@ static char* copy_to_grow(const char* old_start, size_t old_bytes, size_t bytes)
 
 // Cuts the block where it is; what is cut off stays warm. False: too little to be worth it.
 static bool jumbo_shrink(struct page* page, size_t bytes) {
+    KEEL_ASSERT(bytes < page->bytes);
     size_t used = round_up(bytes, SLICE_BYTES);
     char* rest = page->start + used;
     if (page->bytes < used + MAPPING_CUT_MIN || window_for(rest) == NULL) return false;
@@ -148,6 +159,7 @@ static void* enter_grown(uintptr_t owner, char* start, size_t bytes, bool filled
 }
 
 static void* resize_mapping(struct page* page, size_t bytes) {
+    KEEL_ASSERT(bytes != page->bytes && bytes % os_page_bytes() == 0);
     uintptr_t owner = atomic_get(&page->owner);
     char* old_start = page->start;
     size_t old_bytes = page->bytes;
@@ -170,6 +182,7 @@ static void* resize_mapping(struct page* page, size_t bytes) {
 }
 
 void* jumbo_resize(struct page* page, size_t bytes) {
+    KEEL_ASSERT((atomic_get(&page->owner) & PAGE_JUMBO) != 0);
     KEEL_ASSERT(bytes > SLICE_BYTES);
     char* old_start = page->start;
     bytes = round_up(bytes, os_page_bytes());
@@ -179,6 +192,7 @@ void* jumbo_resize(struct page* page, size_t bytes) {
 }
 
 void* jumbo_adopt(uintptr_t heap, char* old_start, size_t old_bytes, size_t bytes) {
+    KEEL_ASSERT(bytes >= old_bytes && (heap & PAGE_FLAGS) == 0);
     bytes = round_up(bytes, os_page_bytes());
     char* start = move_to_grow(old_start, old_bytes, bytes);
     if (start == NULL) return NULL;

@@ -7,6 +7,7 @@
 #include "allocator/warm/mapping_cache.h"
 #include "allocator/warm/reserve.h"
 #include "base/bits.h"
+#include "base/panic.h"
 #include "os/memory.h"
 #include "os/thread.h"
 #include <string.h>
@@ -15,11 +16,15 @@
 #define CACHED_BYTES_MIN ((size_t)512 << 10)
 
 static size_t slices_for(size_t bytes) {
+    KEEL_ASSERT(bytes > 0 && bytes <= LARGE_BYTES_MAX + WINDOW_BYTES);
     return (bytes + SLICE_BYTES - 1) / SLICE_BYTES;
 }
 
 static void large_enter(char* start, size_t bytes, uintptr_t flags) {
+    KEEL_ASSERT((uintptr_t)start % PACKED_UNIT == 0 && bytes > 0);
+    KEEL_ASSERT((flags & PAGE_LARGE) != 0 && (flags & ~(uintptr_t)PAGE_FLAGS) == 0);
     struct page* page = page_of(start);
+    KEEL_ASSERT(atomic_get(&page->owner) == 0);
     page->start = start;
     page->bytes = bytes;
     page->block_bytes = 0;
@@ -29,16 +34,19 @@ static void large_enter(char* start, size_t bytes, uintptr_t flags) {
 }
 
 void large_begin(char* start, size_t slices) {
+    KEEL_ASSERT((uintptr_t)start % SLICE_BYTES == 0 && slices > 0);
     large_enter(start, slices * SLICE_BYTES, PAGE_LARGE);
 }
 
 static const struct large large_none = {NULL, true};
 
 static size_t alignment_slices_of(size_t alignment) {
+    KEEL_ASSERT(is_power_of_two(alignment));
     return alignment <= SLICE_BYTES ? 1 : alignment / SLICE_BYTES;
 }
 
 static struct large large_of_run(struct run run, size_t slices) {
+    KEEL_ASSERT(slices > 0);
     if (run.start == NULL) return large_none;
     large_begin(run.start, slices);
     return (struct large){run.start, run.zero};
@@ -75,6 +83,7 @@ static bool is_packed(size_t bytes, size_t alignment) {
 }
 
 static struct large large_packed(size_t bytes) {
+    KEEL_ASSERT(!KEEL_SECURE && bytes > SLICE_BYTES && bytes < LARGE_MOVABLE_BYTES);
     bytes = round_up(bytes, PACKED_UNIT);
     struct run run = arena_take_shared(slices_for(bytes), 1);
     if (run.start != NULL) return large_of_run(run, slices_for(bytes));
@@ -110,6 +119,7 @@ static struct large large_filled(size_t bytes, size_t alignment) {
 }
 
 struct large large_allocate(size_t bytes, size_t alignment, bool populates) {
+    KEEL_ASSERT(is_power_of_two(alignment));
     if (!large_is_possible(bytes, alignment)) return large_none;
     if (bytes == 0) bytes = 1;
     if (!limit_admits(bytes)) return large_none;
@@ -136,6 +146,7 @@ struct large large_allocate(size_t bytes, size_t alignment, bool populates) {
 }
 
 struct large large_allocate_in(struct arena* arena, size_t bytes, size_t alignment) {
+    KEEL_ASSERT(arena != NULL && is_power_of_two(alignment));
     if (!large_is_possible(bytes, alignment)) return large_none;
     if (bytes == 0) bytes = 1;
     if (!limit_admits(bytes)) return large_none;
@@ -154,6 +165,7 @@ struct large large_allocate_movable(size_t bytes) {
 }
 
 void large_end(struct page* page) {
+    KEEL_ASSERT(page->start != NULL && (atomic_get(&page->owner) & PAGE_LARGE) != 0);
     fill_end(page->start, page->bytes);
     policy_end_sparse(page);
     atomic_set_release(&page->owner, 0);
@@ -161,6 +173,7 @@ void large_end(struct page* page) {
 
 // Moves the block from its slices into a mapping, by moving page tables.
 static void* leave_run(struct page* page, size_t bytes) {
+    KEEL_ASSERT((atomic_get(&page->owner) & PAGE_LARGE) != 0);
     char* start = page->start;
     if (bytes < LARGE_MOVABLE_BYTES || arena_of(start) != NULL) return NULL;
     if (mapping_cache_has(bytes, SIZE_MAX)) return NULL; // a copy takes no page fault
@@ -174,6 +187,7 @@ static void* leave_run(struct page* page, size_t bytes) {
 }
 
 void large_zero(struct page* page) {
+    KEEL_ASSERT(page_is_large(page));
     if ((atomic_get(&page->owner) & PAGE_JUMBO) == 0) {
         memset(page->start, 0, page_usable_bytes(page));
         return;
@@ -203,6 +217,7 @@ bool large_contains(const void* address) {
 }
 
 void large_seal(struct page* page, size_t size) {
+    KEEL_ASSERT(!KEEL_SECURE || page->start != NULL);
     page->usable = large_good_size(size);
     large_reseal(page);
 }
@@ -229,6 +244,7 @@ void large_verify_state(const struct page* page) {
 }
 
 void large_release(struct page* page) {
+    KEEL_ASSERT(page_is_large(page) && page->start != NULL);
     char* start = page->start;
     uintptr_t owner = atomic_get(&page->owner);
     if ((owner & PAGE_PACKED) != 0) {
@@ -252,6 +268,7 @@ void large_release(struct page* page) {
 }
 
 void* large_resize(struct page* page, size_t bytes) {
+    KEEL_ASSERT(page_is_large(page) && bytes > 0);
     if (bytes > page->bytes && !limit_admits(bytes - page->bytes)) return NULL;
     uintptr_t owner = atomic_get(&page->owner);
     if ((owner & PAGE_PACKED) != 0 || bytes <= SLICE_BYTES) return NULL;
@@ -261,6 +278,7 @@ void* large_resize(struct page* page, size_t bytes) {
         return small_rest ? NULL : jumbo_resize(page, bytes);
     }
     size_t slices = page->bytes / SLICE_BYTES;
+    KEEL_ASSERT(page->bytes % SLICE_BYTES == 0 && slices > 0);
     size_t wanted = slices_for(bytes);
     if (wanted > RUN_SLICES_MAX) return leave_run(page, bytes);
     if (wanted > slices && !run_extend(page->start, (unsigned)slices, (unsigned)wanted))

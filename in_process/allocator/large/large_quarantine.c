@@ -28,6 +28,7 @@ static uint64_t freed_value(const struct page* page) {
 }
 
 static void mark_freed(const struct page* page) {
+    KEEL_ASSERT(page->usable % sizeof(uint64_t) == 0 && page->usable > 0);
     if (block_guard.zero != 0) memset(page->start, 0, page->usable);
     *(uint64_t*)page->start = freed_value(page);
     *large_state(page) = freed_value(page);
@@ -71,6 +72,7 @@ static bool may_close(void) {
 }
 
 static void range_close(struct quarantined* range) {
+    KEEL_ASSERT(range->closed == 0);
     if (!may_have_guards(range->start) || !may_close()) return;
     os_forbid_access(range->start, range->bytes);
     range->closed = 1;
@@ -97,6 +99,7 @@ static int64_t bytes_admitted(void) {
 }
 
 void large_quarantine_enter(struct page* page) {
+    KEEL_ASSERT(KEEL_SECURE && (atomic_get(&page->owner) & PAGE_LARGE) != 0);
     struct quarantined range = {page->start, page->bytes, os_thread_id(), 0};
     const int64_t admitted = bytes_admitted();
     mark_freed(page);
@@ -171,4 +174,19 @@ void large_quarantine_end(void) {
         if (oldest.start == NULL) break;
         leave_guarded(oldest);
     }
+}
+
+// What is in the quarantine belongs to no block, and its slices are taken.
+static bool ranges_check(const struct quarantine* quarantine) {
+    for (unsigned i = 0; i < QUARANTINE_PLACES; i++) {
+        const char* start = (const char*)quarantine_at(quarantine, i);
+        if (start == NULL) continue;
+        if (!window_owns(start) || atomic_get(&page_of(start)->owner) != 0) return false;
+    }
+    return quarantine_is_consistent(quarantine);
+}
+
+bool large_quarantine_check(void) {
+    if (!KEEL_CHECKS) return true;
+    return ranges_check(&warm) && ranges_check(&guarded);
 }

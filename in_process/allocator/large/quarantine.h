@@ -6,6 +6,7 @@
 #define KEEL_ALLOCATOR_LARGE_QUARANTINE_H
 
 #include "base/atomic.h"
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -41,6 +42,9 @@ uintptr_t quarantine_at(const struct quarantine* quarantine, unsigned at);
 
 // Takes the range in this place. Start NULL: none, or a thread changes the place.
 struct quarantined quarantine_take_at(struct quarantine* quarantine, unsigned at);
+
+// Verifies the places and their sum; only when no other thread is active.
+bool quarantine_is_consistent(const struct quarantine* quarantine);
 
 // Takes the oldest range. Start NULL: none is left.
 struct quarantined quarantine_take(struct quarantine* quarantine);

@@ -37,6 +37,7 @@ static void choose_order(uint8_t* order, uint64_t* random) {
 static void choose_rows(void) {
     for (unsigned i = 0; i <= SMALL_BYTES_MAX / 8; i++) {
         unsigned size_class = size_class_small[i];
+        KEEL_ASSERT(size_class > 0 && size_class < SIZE_COUNT);
         block_guard.rows[i] = (struct request_row){
             .above_first = (uint16_t)(size_class - 1),
             .block_bytes = (uint16_t)size_class_bytes[size_class],
@@ -51,6 +52,7 @@ void block_guard_prepare_slow(void) {
         uintptr_t key = key_of(os_random());
         uint64_t random = os_random();
         choose_rows();
+        KEEL_ASSERT(key != 0);
         block_guard.zero = option_get(OPTION_ZERO_ON_FREE) != 0;
         for (unsigned i = 0; i < BIN_ORDERS; i++) choose_order(block_guard.orders[i], &random);
         atomic_set_release((atomic_word*)&block_guard.key, key);
@@ -67,14 +69,17 @@ static uint8_t tail_value(const void* block) {
 }
 
 void block_seal_slow(void* block, uint32_t block_bytes, size_t size) {
+    KEEL_ASSERT(block_may_have_tail(block_bytes) && size <= block_bytes - BLOCK_STATE_BYTES);
     uint64_t tail = block_bytes - BLOCK_STATE_BYTES - size;
     memset((char*)block + size, tail_value(block), tail);
     *block_state(block, block_bytes) = block_mask(block) ^ tail << STATE_THREAD_SHIFT;
 }
 
 void block_verify_tail(const struct page* page, const void* block) {
+    KEEL_ASSERT(block_may_have_tail(page->block_bytes));
     const size_t usable = page->block_bytes - BLOCK_STATE_BYTES - block_tail(page, block);
     const uint8_t* at = (const uint8_t*)block + usable;
+    KEEL_ASSERT(usable < page->block_bytes);
     const uint8_t* end = at + block_tail(page, block);
     uint8_t differs = 0;
     while (at < end) differs |= *at++ ^ tail_value(block);

@@ -64,6 +64,7 @@ KEEL_INLINE unsigned request_class_aligned(size_t size, size_t alignment) {
     return KEEL_UNLIKELY(found == SIZE_COUNT) ? CLASS_COUNT : class_now(found);
 }
 KEEL_INLINE size_t request_class_usable(unsigned size_class) {
+    KEEL_ASSERT(size_class < CLASS_COUNT);
     return size_class_bytes[size_class] - BLOCK_STATE_BYTES;
 }
 
@@ -95,6 +96,7 @@ extern KEEL_HIDDEN struct block_guard block_guard;
 
 // size <= REQUEST_SMALL_MAX. All zero until the key is chosen.
 KEEL_INLINE struct request_row request_row(const struct block_guard* guard, size_t size) {
+    KEEL_ASSERT(size <= REQUEST_SMALL_MAX);
     return guard->rows[(size + BLOCK_STATE_BYTES + 7) / 8];
 }
 
@@ -120,6 +122,7 @@ KEEL_INLINE void block_set_next(struct block* block, const struct block* next) {
 }
 
 KEEL_INLINE uint64_t* block_state(const void* block, uint32_t block_bytes) {
+    KEEL_ASSERT(block_bytes >= 16 && block_bytes % 16 == 0);
     return (uint64_t*)((uintptr_t)block + block_bytes - sizeof(uint64_t));
 }
 // 0: the state is that of a free block. (The sum of a number and its complement is -1.)
@@ -146,6 +149,7 @@ KEEL_INLINE bool block_is_zeroed(uint32_t block_bytes) {
 // 16. block_zero overwrites the state with 0.
 typedef uint64_t __attribute__((vector_size(16), aligned(8), may_alias)) block_piece;
 KEEL_INLINE void block_zero(void* block, uint32_t block_bytes) {
+    KEEL_ASSERT(block_bytes >= 16 && block_bytes % 16 == 0);
     const block_piece zero = {0, 0};
     char* start = block;
     char* end = start + block_bytes;
@@ -172,6 +176,7 @@ KEEL_INLINE uint64_t block_not_zero(const void* block, uint32_t block_bytes) {
 
 // A new block of a bin: free, by no thread. `key` is that of the process.
 KEEL_INLINE void block_carve(struct block* block, uint32_t block_bytes, uintptr_t key) {
+    KEEL_ASSERT(key != 0 && key == block_guard.key);
     uintptr_t mask = key ^ (uintptr_t)block;
     block->next = NULL;
     *block_state(block, block_bytes) = ~mask;
@@ -182,11 +187,13 @@ KEEL_INLINE void block_carve(struct block* block, uint32_t block_bytes, uintptr_
 #define RECIPROCAL_ONE (UINT64_C(1) << 31)
 _Static_assert((CLASS_BYTES_MAX / 16) * (SUPERBLOCK_BYTES / 16) < RECIPROCAL_ONE, "exact");
 KEEL_INLINE size_t block_index(const struct page* page, size_t offset) {
+    KEEL_ASSERT(KEEL_SECURE && offset < page->bytes);
     return offset / 16 * page->reciprocal / RECIPROCAL_ONE;
 }
 
 // The greatest offset of a block that the page has room for.
 KEEL_INLINE size_t page_last(const struct page* page) {
+    KEEL_ASSERT(page->capacity > 0 && page->block_bytes > 0);
     return (size_t)(page->capacity - 1) * page->block_bytes;
 }
 // True if the address is in the page, and not behind the start of the last block.
@@ -215,6 +222,7 @@ KEEL_INLINE size_t block_tail(const struct page* page, const void* block) {
 // Gives a live block of a bin its tail. `size` is that of the request.
 void block_seal_slow(void* block, uint32_t block_bytes, size_t size);
 KEEL_INLINE void block_seal(void* block, uint32_t block_bytes, size_t size) {
+    KEEL_ASSERT(block_bytes > 0);
     if (block_may_have_tail(block_bytes)) block_seal_slow(block, block_bytes, size);
 }
 // The value of a tail depends on the key: before other blocks may use the memory, it is removed.

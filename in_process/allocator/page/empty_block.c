@@ -22,6 +22,7 @@ static uintptr_t region_map(void) {
 }
 
 static uint64_t bit_of(unsigned index) {
+    KEEL_ASSERT(index < BLOCKS);
     return UINT64_C(1) << index % 64;
 }
 
@@ -35,6 +36,7 @@ void* empty_block_allocate(void) {
     uintptr_t start = atomic_get_acquire(&region);
     if (start == 0 && (start = region_map()) == 0) return NULL;
     const unsigned partition = partition_now();
+    KEEL_ASSERT(partition < PARTITIONS);
     for (unsigned look = 0; look < LOOKS; look++) {
         unsigned index = atomic_add(&next[partition], 1) * PARTITIONS % BLOCKS + partition;
         uint64_t before = atomic_or_ordered(&live[index / 64], bit_of(index));
@@ -62,5 +64,6 @@ bool empty_block_free(const void* address) {
 }
 
 unsigned empty_block_partition(const void* address) {
+    KEEL_ASSERT(distance_of(address) < BYTES);
     return (unsigned)(distance_of(address) / EMPTY_BLOCK_DISTANCE % PARTITIONS);
 }

@@ -3,12 +3,14 @@
 
 // A free row becomes the last one of the queue. False: there is none.
 static bool add_row(const struct page* page, struct page_use* use) {
+    KEEL_ASSERT(queue_row_start(use->queue_end) != use->queue_end);
     uint16_t* row;
     if (use->queue_has_own)
         row = queue_row_take(use->queue_end);
     else
         row = queue_own_row(page, use);
     if (row == NULL) return false;
+    KEEL_ASSERT((uintptr_t)row % QUEUE_ROW_BYTES == 0);
     use->queue_has_own |= row == queue_own_row(page, use);
     *queue_row_start(use->queue_end) = queue_row_number(row);
     use->queue_end = row + ROW_FIRST;
@@ -16,6 +18,7 @@ static bool add_row(const struct page* page, struct page_use* use) {
 }
 
 static void end_row(const struct page* page, struct page_use* use, uint16_t* row) {
+    KEEL_ASSERT((uintptr_t)row % QUEUE_ROW_BYTES == 0);
     if (row == queue_own_row(page, use))
         use->queue_has_own = 0;
     else
@@ -25,6 +28,7 @@ static void end_row(const struct page* page, struct page_use* use, uint16_t* row
 // All entries of the first row are taken. Another one follows, since a row is added when its
 // predecessor is full.
 static void leave_row(const struct page* page, struct page_use* use, uint16_t* row) {
+    KEEL_ASSERT(row != queue_row_start(use->queue_end));
     use->queue_first = queue_row_numbered(row, *row) + ROW_FIRST;
     end_row(page, use, row);
 }
@@ -44,6 +48,7 @@ void queue_end_rows(struct page* page) {
 // If the queue has one row, moves its entries to the start of the row. False: this would make fewer
 // than `least` places free.
 static bool move_to_start(struct page_use* use, size_t least) {
+    KEEL_ASSERT(least > 0);
     uint16_t* row = queue_row_start(use->queue_end);
     size_t distance = (size_t)(use->queue_first - row) - ROW_FIRST;
     if (queue_row_start(use->queue_first) != row || distance < least) return false;
@@ -81,6 +86,7 @@ static void link_after(struct block* tail, uintptr_t link, const struct block* h
 // The last row is full, and no row is free.
 static void append_to_last(struct page* page, const struct block* head, struct block* tail) {
     struct page_use* use = page_use(page);
+    KEEL_ASSERT(use->queue_first != use->queue_end && head != NULL && tail != NULL);
     uint16_t* last = use->queue_end - 1;
     if (use->chain_place == queue_place_number(last)) {
         link_after(use->chain_tail, block_mask(use->chain_tail), head);
@@ -101,6 +107,7 @@ void queue_push_last(struct page* page) {
 }
 
 void queue_push_list(struct page* page, struct block* head, struct block* tail) {
+    KEEL_ASSERT(head != NULL && tail != NULL && head != tail);
     struct page_use* use = page_use(page);
     const uint16_t* place = push_entry(page, use, queue_entry(head) | QUEUE_CHAIN);
     if (place == NULL) {
@@ -123,6 +130,7 @@ KEEL_INLINE struct block* chain_next(const char* start, size_t last, const struc
 
 // All blocks of the first entry are taken.
 static void leave_place(const struct page* page, struct page_use* use) {
+    KEEL_ASSERT(use->queue_first != use->queue_end);
     uint16_t* place = use->queue_first++;
     if (queue_place_number(place) == use->chain_place) use->chain_place = 0;
     uint16_t* row = queue_row_start(place);
@@ -131,6 +139,7 @@ static void leave_place(const struct page* page, struct page_use* use) {
 
 KEEL_NOINLINE void queue_take(struct page* page, struct block** blocks, unsigned count,
                               const uint8_t* order) {
+    KEEL_ASSERT(count > 0 && count <= BIN_BLOCKS);
     struct page_use* use = page_use(page);
     const char* start = page->start;
     const size_t last = page_last(page);
@@ -199,6 +208,7 @@ static KEEL_NOINLINE bool take_at_row_end(struct page* page, struct block** bloc
     if (row == last) return false;
     const uint16_t* next = queue_row_numbered(row, *row) + ROW_FIRST;
     size_t count = (size_t)(row + QUEUE_ROW_PLACES - use->queue_first);
+    KEEL_ASSERT(count < BIN_BLOCKS);
     size_t rest = BIN_BLOCKS - count;
     if (next - ROW_FIRST == last && next + rest > use->queue_end) return false;
     uint16_t buffer[BIN_BLOCKS];

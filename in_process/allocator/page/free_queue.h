@@ -55,11 +55,13 @@ KEEL_INLINE uint16_t queue_place_number(const uint16_t* place) {
 #define ROW_FIRST 1u // the index of the first entry in a row
 
 KEEL_INLINE uint16_t* queue_own_row(const struct page* page, const struct page_use* use) {
+    KEEL_ASSERT(KEEL_SECURE && use->queue_end != NULL);
     return queue_row_of_slice(use->queue_end, page->start);
 }
 
 // Makes the queue empty, whose only row is the own row.
 KEEL_INLINE void queue_clear(struct page_use* use, uint16_t* own_row) {
+    KEEL_ASSERT((uintptr_t)own_row % QUEUE_ROW_BYTES == 0);
     use->queue_first = use->queue_end = own_row + ROW_FIRST;
     use->queue_has_own = 1;
     use->chain_place = 0;
@@ -72,6 +74,7 @@ void queue_end_rows(struct page* page);
 // The block has no link. False if its entry is at the last place of a row: the caller calls
 // queue_push_last.
 KEEL_INLINE bool queue_try_push(struct page_use* use, const struct block* block) {
+    KEEL_ASSERT(queue_row_start(use->queue_end) != use->queue_end);
     uint16_t* end = use->queue_end;
     *end++ = queue_entry(block);
     if (KEEL_UNLIKELY((uintptr_t)end % QUEUE_ROW_BYTES == 0)) return false;

@@ -1,4 +1,5 @@
 #include "allocator/page/page.h"
+#include "base/bits.h"
 #include "base/counters.h"
 #include "base/panic.h"
 #include "os/memory.h"
@@ -21,6 +22,7 @@ static const uint8_t* order_row(uint32_t bits) {
 // A random order of `count` blocks.
 static const uint8_t order_of_one[1] = {0};
 static const uint8_t* random_order(unsigned count, uint8_t* buffer) {
+    KEEL_ASSERT(count > 0 && count <= BIN_BLOCKS);
     if (count == 1) return order_of_one;
     uint32_t bits = order_bits();
     const uint8_t* row = order_row(bits);
@@ -46,10 +48,12 @@ static const uint8_t* random_order(unsigned count, uint8_t* buffer) {
 #define SLICE_PAGES ((unsigned)(SLICE_BYTES / SYSTEM_PAGE))
 
 unsigned page_resident(const char* start, unsigned slices) {
+    KEEL_ASSERT((uintptr_t)start % SLICE_BYTES == 0 && slices > 0);
     const struct page* page = page_of(start);
     unsigned resident = 0;
     for (unsigned i = 0; i < slices; i++) {
         unsigned absent = page_use(page + i)->absent;
+        KEEL_ASSERT(absent <= SLICE_PAGES);
         resident += SLICE_PAGES - absent;
         if (absent != 0) break;
     }
@@ -67,10 +71,12 @@ static unsigned resident_now(const struct page* page) {
 
 // How much the program has not touched yet. The part that is not resident counts as that.
 static int64_t untouched_bytes(const struct page* page) {
+    KEEL_ASSERT(resident_now(page) * SYSTEM_PAGE <= page->bytes);
     return (int64_t)page->bytes - (int64_t)(resident_now(page) * SYSTEM_PAGE);
 }
 
 static void note_absent(struct page* page) {
+    KEEL_ASSERT(page->bytes % SLICE_BYTES == 0);
     unsigned resident = resident_now(page);
     for (unsigned i = 0; i < page->bytes / SLICE_BYTES; i++) {
         unsigned here = resident < SLICE_PAGES ? resident : SLICE_PAGES;
@@ -80,6 +86,7 @@ static void note_absent(struct page* page) {
 }
 
 static void page_set_fast(struct page* page) {
+    KEEL_ASSERT(KEEL_SECURE && page->block_bytes % 16 == 0);
     bool fast = page->block_bytes <= ZEROED_BYTES_MAX ||
                 (block_guard.zero == 0 && !block_may_have_tail(page->block_bytes));
     page->fast_end = fast ? page_last(page) + 1 : 0;
@@ -88,6 +95,7 @@ static void page_set_fast(struct page* page) {
 }
 
 unsigned page_slices_fitted(size_t block_bytes, unsigned most) {
+    KEEL_ASSERT(block_bytes > 0 && is_power_of_two(most));
     unsigned best = 0;
     size_t best_unused = SIZE_MAX; // in FITTED_PAGE_SLICES of such pages
     for (unsigned slices = 1; slices <= most; slices *= 2) {
@@ -105,17 +113,22 @@ unsigned page_slices_fitted(size_t block_bytes, unsigned most) {
 
 struct page* page_begin(char* start, unsigned slices, unsigned size_class, uintptr_t owner,
                         unsigned fresh, unsigned resident) {
+    KEEL_ASSERT(size_class < CLASS_COUNT);
     return page_begin_fitted(start, slices, size_class, owner, fresh, resident,
                              size_class_bytes[size_class]);
 }
 
 struct page* page_begin_fitted(char* start, unsigned slices, unsigned size_class, uintptr_t owner,
                                unsigned fresh, unsigned resident, uint32_t block_bytes) {
+    KEEL_ASSERT((uintptr_t)start % SLICE_BYTES == 0 && slices > 0 && slices <= SUPERBLOCK_SLICES);
+    KEEL_ASSERT(size_class < ALL_CLASS_COUNT && block_bytes >= 8 && block_bytes % 8 == 0);
+    KEEL_ASSERT(resident <= slices * SLICE_PAGES && (owner & PAGE_FLAGS) == 0);
     struct page* page = page_of(start);
     block_guard_prepare();
     page->block_bytes = block_bytes; // before any read: see windows_prepare
     KEEL_REQUIRE(atomic_get(&page->owner) == 0, start);
     page->capacity = (uint16_t)(slices * SLICE_BYTES / page->block_bytes);
+    KEEL_ASSERT(slices * SLICE_BYTES / block_bytes <= PAGE_BLOCKS_MAX && page->capacity > 0);
     page->size_class = (uint16_t)size_class;
     page->distance = 0;
     page->start = start;
@@ -137,6 +150,7 @@ struct page* page_begin_fitted(char* start, unsigned slices, unsigned size_class
     if ((fresh & PAGE_COLD) != 0) policy_touch(-untouched_bytes(page));
     atomic_set_release(&page->owner, owner);
     for (unsigned i = 1; i < slices; i++) {
+        KEEL_ASSERT(atomic_get(&page[i].owner) == 0);
         page[i].distance = (uint8_t)i;
         atomic_set_release(&page[i].owner, owner | PAGE_INTERIOR);
     }
@@ -157,10 +171,12 @@ static void block_verify_free(const struct block* block, uint32_t block_bytes) {
 }
 
 static struct block* page_block(const struct page* page, uint32_t index) {
+    KEEL_ASSERT(index < page->capacity);
     return (struct block*)(void*)(page->start + (size_t)index * page->block_bytes);
 }
 
 static char* carve_first(const struct page* page) {
+    KEEL_ASSERT(page_use(page)->carved <= page->capacity);
     return page->start + (size_t)page_use(page)->carved * page->block_bytes;
 }
 
@@ -218,6 +234,8 @@ static void page_erase_free(struct page* page) {
 }
 
 void page_end(struct page* page) {
+    KEEL_ASSERT(!page_is_large(page));
+    KEEL_ASSERT(page->bytes % SLICE_BYTES == 0 && atomic_get(&page->owner) != 0);
     KEEL_ASSERT(page_check(page));
     if (KEEL_SECURE) {
         page_erase_free(page);
@@ -253,6 +271,7 @@ KEEL_UNRACED_UPDATE void page_uncarve(struct page* page, unsigned fresh) {
 
 // Links `count` adjacent blocks in the order of their addresses.
 static struct block* carve_list(char* first, uint32_t step, unsigned count) {
+    KEEL_ASSERT(count > 0 && step >= 8);
     char* at = first;
     for (unsigned i = 1; i < count; i++, at += step)
         ((struct block*)at)->next = (struct block*)(at + step);
@@ -263,6 +282,7 @@ static struct block* carve_list(char* first, uint32_t step, unsigned count) {
 // Blocks of which the first one is `first`. All of them begin in the same system page, or the page
 // is warm.
 static unsigned carve_count(const struct page* page, const char* first, unsigned limit) {
+    KEEL_ASSERT(limit > 0);
     unsigned left = (unsigned)(page->capacity - page_use(page)->carved);
     size_t to_boundary = SYSTEM_PAGE - ((uintptr_t)first & (SYSTEM_PAGE - 1));
     if (KEEL_SECURE && left >= limit && to_boundary > (size_t)(limit - 1) * page->block_bytes)
@@ -282,6 +302,7 @@ static unsigned carve_count(const struct page* page, const char* first, unsigned
 // Not before `first`: the content of a carved block may end in the same system page. Larger blocks
 // may not be filled, and their system pages are the program's to touch.
 static bool provide_ahead(const struct page* page, char* first, unsigned index) {
+    KEEL_ASSERT(index < page->bytes / SYSTEM_PAGE);
     if (page->block_bytes > SYSTEM_PAGE || index < 2) return false;
     if ((page_use(page)->fresh & PAGE_AHEAD) == 0) return false;
     if ((index & (index - 1)) != 0) return index < AHEAD_PAGES; // an earlier call has provided it
@@ -302,6 +323,7 @@ static void carve_cold(const struct page* page) {
 
 // Before the caller writes to the blocks.
 static void carve_begin(struct page* page, unsigned count) {
+    KEEL_ASSERT(count > 0 && page_use(page)->carved + count <= page->capacity);
     struct page_use* use = page_use(page);
     bool cold = (use->fresh & PAGE_COLD) != 0;
     if (cold) carve_cold(page);
@@ -330,10 +352,12 @@ KEEL_INLINE void carve_at(char* at, uint32_t block_bytes, uintptr_t key, struct 
 }
 
 unsigned page_carve_into(struct page* page, struct block** end, unsigned limit) {
+    KEEL_ASSERT(limit <= BIN_BLOCKS);
     uint8_t buffer[BIN_BLOCKS + 1];
     const uint32_t block_bytes = page->block_bytes;
     char* first = carve_first(page);
     unsigned count = carve_count(page, first, limit);
+    KEEL_ASSERT(count <= limit);
     if (count == 0) return 0;
     carve_begin(page, count);
     struct block** blocks = end - count;
@@ -355,6 +379,7 @@ unsigned page_carve_into(struct page* page, struct block** end, unsigned limit) 
 // The link and the state of each block are verified when malloc returns it. The order of the next
 // refill is chosen now, so that its first block can be prefetched: malloc returns it at once.
 void page_take_most(struct page* page, struct block** blocks) {
+    KEEL_ASSERT(page_can_give_most(page));
     struct page_use* use = page_use(page);
     use->used += BIN_BLOCKS;
     const uint8_t* order = order_row(use->order);
@@ -363,6 +388,7 @@ void page_take_most(struct page* page, struct block** blocks) {
 }
 
 unsigned page_take_oldest(struct page* page, struct block** end) {
+    KEEL_ASSERT(page_can_give(page));
     struct page_use* use = page_use(page);
     uint8_t buffer[BIN_BLOCKS + 1];
     uint32_t count = use->carved - use->used - page_quarantine(page);

@@ -42,6 +42,7 @@ KEEL_INLINE enum page_list page_list(const struct page* page) {
     return (enum page_list)atomic_get(&page_use(page)->list);
 }
 KEEL_INLINE void page_set_list(struct page* page, enum page_list list) {
+    KEEL_ASSERT(list <= PAGE_CLAIMED);
     atomic_set(&page_use(page)->list, (uint8_t)list);
 }
 
@@ -57,6 +58,7 @@ KEEL_INLINE bool page_is_full(const struct page* page) {
 
 // Slices of a page of this class.
 KEEL_INLINE unsigned page_slices(unsigned size_class) {
+    KEEL_ASSERT(size_class < CLASS_COUNT);
     return size_class_bytes[size_class] <= ONE_SLICE_BYTES_MAX ? 1 : WIDE_PAGE_SLICES;
 }
 
@@ -121,6 +123,7 @@ struct block* page_carve(struct page* page);
 // True if the next block to be carved is the first one that begins in its system page. Carving it
 // may take a page fault.
 KEEL_INLINE bool page_begins_system_page(const struct page* page) {
+    KEEL_ASSERT(page->block_bytes != 0);
     uintptr_t next = (uintptr_t)page->start + (size_t)page_use(page)->carved * page->block_bytes;
     return (next & (SYSTEM_PAGE - 1)) < page->block_bytes;
 }
@@ -159,6 +162,7 @@ KEEL_INLINE bool page_is_worth_taking(const struct page* page) {
 
 // For the secure flavour: true if a refill can take BIN_BLOCKS blocks.
 KEEL_INLINE bool page_can_give_most(const struct page* page) {
+    KEEL_ASSERT(page_use(page)->used <= page_use(page)->carved);
     const struct page_use* use = page_use(page);
     return use->carved - use->used >= page_quarantine(page) + BIN_BLOCKS;
 }
@@ -175,6 +179,7 @@ unsigned page_carve_into(struct page* page, struct block** end, unsigned limit);
 KEEL_INLINE struct block* page_take_free(struct page* page) {
     struct page_use* use = page_use(page);
     struct block* list = use->local_free;
+    KEEL_ASSERT(list != NULL && use->used < use->carved);
     use->local_free = NULL;
     use->used = use->carved;
     return list;
@@ -204,6 +209,7 @@ KEEL_INLINE bool page_try_push(struct page* page, void* address) {
 }
 // Counts blocks that were put back. True if the page has no used block left.
 KEEL_INLINE bool page_count_pushed(struct page* page, unsigned count) {
+    KEEL_ASSERT(count > 0 && count <= page_use(page)->used);
     struct page_use* use = page_use(page);
     atomic_order_for_signals(); // `used` last, see heap/relief.c; the compiler alone has to know
     use->used -= count;
@@ -220,6 +226,7 @@ KEEL_INLINE bool page_push(struct page* page, void* address) {
 // Puts a list of `count` blocks back, O(1). True if the page has no used block left.
 KEEL_INLINE bool page_push_list(struct page* page, struct block* head, struct block* tail,
                                 unsigned count) {
+    KEEL_ASSERT(head != NULL && tail != NULL && count > 0);
     struct page_use* use = page_use(page);
     if (KEEL_SECURE && head == tail) return page_push(page, head);
     block_set_next(tail, use->local_free); // NULL in the secure flavour
@@ -256,6 +263,7 @@ KEEL_INLINE unsigned page_partition(const struct page* page) {
 
 // True if a block of this page begins at `address`. Owner only.
 KEEL_INLINE bool page_begins_block(const struct page* page, const void* address) {
+    KEEL_ASSERT(page->block_bytes != 0);
     uint32_t offset = (uint32_t)((const char*)address - page->start);
     return offset % page->block_bytes == 0 && offset / page->block_bytes < page_use(page)->carved;
 }

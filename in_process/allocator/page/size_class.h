@@ -16,6 +16,7 @@
 
 #include "allocator/space/partition.h"
 #include "base/bits.h"
+#include "base/panic.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -44,11 +45,13 @@ KEEL_INLINE bool class_is_fitted(unsigned size_class) {
 }
 // The fitted class of a class from FITTED_FIRST on.
 KEEL_INLINE unsigned class_fitted(unsigned size_class) {
+    KEEL_ASSERT(!KEEL_SECURE && size_class >= FITTED_FIRST && size_class < CLASS_COUNT);
     return size_class - FITTED_FIRST + CLASS_COUNT;
 }
 
 // The class of partition 0 that is not fitted and has requests of the same sizes.
 KEEL_INLINE unsigned class_size(unsigned size_class) {
+    KEEL_ASSERT(size_class < ALL_CLASS_COUNT);
     if (class_is_fitted(size_class)) return size_class - CLASS_COUNT + FITTED_FIRST;
     return KEEL_SECURE ? size_class % SIZE_COUNT : size_class;
 }
@@ -57,6 +60,7 @@ KEEL_INLINE unsigned class_partition(unsigned size_class) {
 }
 // The class of this size in the partition of the thread's allocation.
 KEEL_INLINE unsigned class_now(unsigned size) {
+    KEEL_ASSERT(size < SIZE_COUNT && partition_now() < PARTITION_COUNT);
     return size + partition_now() * SIZE_COUNT;
 }
 
@@ -64,17 +68,20 @@ KEEL_INLINE unsigned class_now(unsigned size) {
 
 // size <= SMALL_BYTES_MAX.
 KEEL_INLINE unsigned size_class_of_small(size_t size) {
+    KEEL_ASSERT(size <= SMALL_BYTES_MAX);
     return size_class_small[(size + 7) / 8];
 }
 
 // 128 < size <= CLASS_BYTES_MAX.
 KEEL_INLINE unsigned size_class_of_medium(size_t size) {
+    KEEL_ASSERT(size > 128 && size <= CLASS_BYTES_MAX);
     unsigned top = bit_highest(size - 1); // 7..15
     return 8 * top - 55 + (unsigned)((size - 1) >> (top - 3));
 }
 
 // size <= CLASS_BYTES_MAX.
 KEEL_INLINE unsigned size_class_of(size_t size) {
+    KEEL_ASSERT(size <= CLASS_BYTES_MAX);
     return size <= SMALL_BYTES_MAX ? size_class_of_small(size) : size_class_of_medium(size);
 }
 
@@ -83,6 +90,7 @@ KEEL_INLINE unsigned size_class_of(size_t size) {
 // alignment: classes of one doubling are a power of two apart, so all of them are multiples of the
 // alignment, or the rounded size is itself a class.
 KEEL_INLINE unsigned size_class_aligned(size_t size, size_t alignment) {
+    KEEL_ASSERT(is_power_of_two(alignment));
     if (size > CLASS_BYTES_MAX || alignment > CLASS_BYTES_MAX) return SIZE_COUNT;
     size_t rounded = round_up(size == 0 ? 1 : size, alignment);
     return rounded > CLASS_BYTES_MAX ? SIZE_COUNT : size_class_of(rounded);

@@ -21,6 +21,7 @@ static size_t words_of(size_t slices) {
 // --- Bits ----------------------------------------------------------------------------------------
 
 static void bits_set(uint64_t* bits, size_t from, size_t count, bool value) {
+    KEEL_ASSERT(from + count >= from);
     while (count > 0) {
         unsigned first = (unsigned)(from % 64);
         unsigned here = 64 - first < count ? 64 - first : (unsigned)count;
@@ -34,6 +35,7 @@ static void bits_set(uint64_t* bits, size_t from, size_t count, bool value) {
 // The first bit in [from, end) that is `value`, or `end`. Each word that it looks at is taken off
 // *budget; NOWHERE when that is used up.
 static size_t bit_next(const uint64_t* bits, size_t from, size_t end, bool value, size_t* budget) {
+    KEEL_ASSERT(bits != NULL);
     for (size_t at = from; at < end; at = (at / 64 + 1) * 64) {
         if (*budget == 0) return NOWHERE;
         --*budget;
@@ -54,6 +56,8 @@ static bool bits_are_all(const uint64_t* bits, size_t from, size_t count) {
 
 // The first slice of a free run of that length, whose address is aligned; NOWHERE if there is none.
 static size_t search(struct arena* arena, size_t slices, size_t alignment, size_t budget) {
+    KEEL_ASSERT(slices > 0 && is_power_of_two(alignment));
+    KEEL_ASSERT(arena->first_free <= arena_range(arena).slices);
     size_t end = arena_range(arena).slices;
     size_t origin = arena_range(arena).start / SLICE_BYTES;
     size_t at = bit_next(arena->free, arena->first_free, end, true, &budget);
@@ -72,9 +76,11 @@ static size_t search(struct arena* arena, size_t slices, size_t alignment, size_
 }
 
 static struct run take(struct arena* arena, size_t slices, size_t alignment, size_t budget) {
+    KEEL_ASSERT(atomic_get(&arena->lock.state) != 0);
     if (!arena_exists(arena)) return run_none;
     size_t first = search(arena, slices, alignment, budget);
     if (first == NOWHERE) return run_none;
+    KEEL_ASSERT(bits_are_all(arena->free, first, slices));
     bool zero = bits_are_all(arena->zero, first, slices);
     bits_set(arena->free, first, slices, false);
     bits_set(arena->zero, first, slices, false);
@@ -84,6 +90,7 @@ static struct run take(struct arena* arena, size_t slices, size_t alignment, siz
 }
 
 struct run arena_take(struct arena* arena, size_t slices, size_t alignment_slices) {
+    KEEL_ASSERT(arena_exists(arena));
     os_lock_acquire(&arena->lock);
     struct run run = take(arena, slices, alignment_slices, SIZE_MAX);
     os_lock_release(&arena->lock);
@@ -112,6 +119,7 @@ static bool is_near(const struct arena* arena, int node) {
 }
 
 struct run arena_take_any(size_t slices, size_t alignment_slices) {
+    KEEL_ASSERT(partition_now() == 0);
     int node = arena_numa_nodes() > 1 ? (int)(os_numa_node() % arena_numa_nodes()) : ARENA_ANY_NODE;
     unsigned count = atomic_get(&arenas_in_use);
     for (unsigned pass = 0; pass < (node == ARENA_ANY_NODE ? 1u : 2u); pass++) {
@@ -126,11 +134,14 @@ struct run arena_take_any(size_t slices, size_t alignment_slices) {
 }
 
 void arena_release(struct arena* arena, char* start, size_t slices) {
+    KEEL_ASSERT((uintptr_t)start % SLICE_BYTES == 0 && slices > 0);
+    KEEL_ASSERT(arena_find(start) == arena);
     os_lock_acquire(&arena->lock);
     size_t first = (size_t)(start - (char*)arena_range(arena).start) / SLICE_BYTES;
     size_t budget = SIZE_MAX;
     KEEL_REQUIRE(bit_next(arena->free, first, first + slices, true, &budget) == first + slices,
                  start);
+    KEEL_ASSERT(atomic_get(&arena->live) >= slices);
     bits_set(arena->free, first, slices, true);
     if (first < arena->first_free) arena->first_free = first;
     atomic_set(&arena->live, atomic_get(&arena->live) - slices);
@@ -158,6 +169,7 @@ size_t arena_live_slices(void) {
 // True if a part of the range is known to be Keel's. Inside a jumbo mapping (large/jumbo.h) only
 // the start of the block is.
 static bool is_ours(uintptr_t start, size_t slices) {
+    KEEL_ASSERT(start % SLICE_BYTES == 0);
     for (size_t i = 0; i < slices; i++) {
         const void* slice = (const void*)(start + i * SLICE_BYTES);
         if (arena_find(slice) != NULL || window_owns(slice)) return true;
@@ -167,6 +179,7 @@ static bool is_ours(uintptr_t start, size_t slices) {
 }
 
 static bool windows_make(uintptr_t start, size_t slices) {
+    KEEL_ASSERT(start % SLICE_BYTES == 0 && slices > 0);
     uintptr_t last = start + (slices - 1) * SLICE_BYTES;
     for (uintptr_t at = start / WINDOW_PART_BYTES; at <= last / WINDOW_PART_BYTES; at++) {
         if (window_for((const void*)(at * WINDOW_PART_BYTES)) == NULL) return false;
@@ -180,6 +193,8 @@ static size_t bits_bytes(size_t slices) {
 
 static void arena_begin(struct arena* arena, const struct arena_memory* memory, uintptr_t start,
                         size_t slices, uint64_t* bits) {
+    KEEL_ASSERT(!arena_exists(arena) && bits != NULL);
+    KEEL_ASSERT(start % SLICE_BYTES == 0 && slices > 0 && slices <= UINT32_MAX);
     os_lock_acquire(&arena->lock);
     arena->free = bits;
     arena->zero = bits + words_of(slices);
@@ -200,6 +215,7 @@ static void arena_begin(struct arena* arena, const struct arena_memory* memory, 
 // With the table's lock held.
 static enum arena_result place_take(const struct arena_memory* memory, uintptr_t start,
                                     size_t slices, uint64_t* bits, struct arena** arena) {
+    KEEL_ASSERT(atomic_get(&table_lock.state) != 0);
     if (is_ours(start, slices)) return ARENA_NOT_USABLE;
     unsigned place = 0;
     while (place < ARENAS_MAX && arena_exists(&arenas[place])) place++;
@@ -255,6 +271,7 @@ bool arena_bind(struct arena* arena) {
 }
 
 void arena_unbind(struct arena* arena) {
+    KEEL_ASSERT(atomic_get(&arena->heaps) > 0);
     os_lock_acquire(&arena->lock);
     atomic_set(&arena->heaps, atomic_get(&arena->heaps) - 1);
     os_lock_release(&arena->lock);

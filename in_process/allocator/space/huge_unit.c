@@ -1,6 +1,7 @@
 #include "allocator/space/huge_unit.h"
 #include "allocator/space/superblock.h"
 #include "base/bits.h"
+#include "base/panic.h"
 #include "os/memory.h"
 
 #define AHEAD_UNIT 2u // of a group: a process with fewer units needs no other group soon
@@ -8,6 +9,7 @@
 #define UNIT_BYTES (HUGE_SLICES * SLICE_BYTES)
 
 bool superblock_in_huge_zone(struct window* window, unsigned index) {
+    KEEL_ASSERT(index < WINDOW_SUPERBLOCKS);
     return index >= HUGE_ZONE_FIRST && atomic_get(&window->chosen) != 0;
 }
 
@@ -20,6 +22,9 @@ uint64_t huge_units_in(uint64_t mask) {
 }
 
 void huge_units_close(struct window* window, unsigned index, uint64_t units) {
+    KEEL_ASSERT(index >= HUGE_ZONE_FIRST && index < WINDOW_SUPERBLOCKS);
+    KEEL_ASSERT(units != 0 && huge_units_in(units) == units);
+    KEEL_ASSERT((atomic_get(&window->superblocks[index].free) & units) == 0);
     (void)atomic_and_ordered(&window->superblocks[index].open, ~units);
     window_set_add(window, SET_CLOSED, index);
 }
@@ -39,21 +44,26 @@ uint64_t huge_unit_take_dirty(struct superblock* superblock) {
 
 // Its place in the bits of units.
 static unsigned unit_of(unsigned index, unsigned first) {
+    KEEL_ASSERT(index >= HUGE_ZONE_FIRST && index < WINDOW_SUPERBLOCKS);
+    KEEL_ASSERT(first % HUGE_SLICES == 0 && first < SUPERBLOCK_SLICES);
     return (index - HUGE_ZONE_FIRST) * (SUPERBLOCK_SLICES / HUGE_SLICES) + first / HUGE_SLICES;
 }
 
 static bool unit_has(atomic_bits* units, unsigned unit) {
+    KEEL_ASSERT(unit < HUGE_UNITS);
     return (atomic_get_ordered(&units[unit / 64]) >> (unit % 64) & 1) != 0;
 }
 
 // True: it was set already.
 static bool unit_set(atomic_bits* units, unsigned unit) {
+    KEEL_ASSERT(unit < HUGE_UNITS);
     uint64_t bit = UINT64_C(1) << (unit % 64);
     return (atomic_or_ordered(&units[unit / 64], bit) & bit) != 0;
 }
 
 // The slices of closed units that can be opened.
 static uint64_t closed_slices(struct window* window, unsigned index) {
+    KEEL_ASSERT(index >= HUGE_ZONE_FIRST);
     uint64_t closed = ~atomic_get_ordered(&window->superblocks[index].open);
     for (unsigned first = 0; first < SUPERBLOCK_SLICES; first += HUGE_SLICES) {
         if (unit_has(window->units_taken, unit_of(index, first))) closed &= ~(HUGE_MASK << first);
@@ -62,16 +72,19 @@ static uint64_t closed_slices(struct window* window, unsigned index) {
 }
 
 static char* unit_start(struct window* window, unsigned unit) {
+    KEEL_ASSERT(unit <= HUGE_UNITS);
     return slice_address(window, HUGE_ZONE_FIRST, 0) + unit * UNIT_BYTES;
 }
 
 static unsigned unit_at(struct window* window, const char* start) {
+    KEEL_ASSERT(start >= unit_start(window, 0));
     return (unsigned)((size_t)(start - unit_start(window, 0)) / UNIT_BYTES);
 }
 
 // False: the system would give the memory at once, because the program has locked all of its future
 // memory, or it does not map so much.
 static bool map_without_memory(char* start, size_t bytes) {
+    KEEL_ASSERT((uintptr_t)start % UNIT_BYTES == 0 && bytes % UNIT_BYTES == 0);
     if (os_map_at(start, bytes) != OS_PLACED) return false;
     if (!os_page_is_resident(start + bytes - 1)) return true;
     os_unmap(start, bytes);
@@ -81,6 +94,7 @@ static bool map_without_memory(char* start, size_t bytes) {
 // Maps the units of a group, and asks for huge pages there: one mapping for all of them. To change
 // a mapping, the system waits for the page faults in it, and a fault that zeroes 2 MiB is long.
 static bool group_map(struct window* window, unsigned group) {
+    KEEL_ASSERT(group < HUGE_GROUPS);
     unsigned first = group * GROUP_UNITS;
     uint64_t units = bit_range(first % 64, GROUP_UNITS);
     char* start = unit_start(window, first);
@@ -102,6 +116,7 @@ enum take {
 // Maps a group if no thread has begun to. TAKE_NONE: the system does not map it, so its units are
 // mapped one by one.
 static enum take group_take(struct window* window, unsigned group) {
+    KEEL_ASSERT(group < HUGE_GROUPS);
     if (unit_set(window->groups_begun, group)) return TAKE_BUSY;
     if (group_map(window, group)) return TAKE_DONE;
     (void)unit_set(window->groups_divided, group);
@@ -115,6 +130,7 @@ static enum take take_of(enum os_placing placing) {
 // Maps a unit of the caller. The metadata that describes it can be written then. TAKE_NONE: other
 // code has mapped it.
 static enum take unit_map(struct window* window, unsigned unit) {
+    KEEL_ASSERT(unit < HUGE_UNITS);
     unsigned group = unit / GROUP_UNITS;
     if (unit_has(window->units_mapped, unit)) return TAKE_DONE;
     if (window_for(unit_start(window, unit)) == NULL) return TAKE_REFUSED;
@@ -132,6 +148,7 @@ static enum take unit_map(struct window* window, unsigned unit) {
 // Takes a unit that is not open, and maps it. It is then open but not free, so only the caller can
 // use it.
 static enum take superblock_take_closed(struct window* window, unsigned index, uint64_t* taken) {
+    KEEL_ASSERT(index >= HUGE_ZONE_FIRST);
     struct superblock* superblock = &window->superblocks[index];
     uint64_t closed = closed_slices(window, index);
     enum take result = TAKE_NONE;
@@ -152,6 +169,7 @@ static enum take superblock_take_closed(struct window* window, unsigned index, u
 // busy is left out.
 #define GROUP_SUPERBLOCKS (GROUP_UNITS * HUGE_SLICES / SUPERBLOCK_SLICES)
 static struct free_run window_take_closed(struct window* window, enum take* result) {
+    KEEL_ASSERT(atomic_get(&window->chosen) != 0);
     unsigned index = HUGE_ZONE_FIRST;
     for (unsigned probe = 0; probe < RUN_PROBES && *result != TAKE_REFUSED; probe++, index++) {
         index = index_set_next(window_set(window, SET_CLOSED), index);
@@ -178,6 +196,7 @@ struct free_run run_take_closed(void) {
 }
 
 void huge_units_map_ahead(struct free_run run) {
+    KEEL_ASSERT(run.slices > 0 && window_find(run.start) != NULL);
     struct window* window = window_find(run.start);
     unsigned unit = unit_at(window, run.start);
     unsigned group = unit / GROUP_UNITS + 1;
@@ -190,6 +209,7 @@ void huge_units_map_ahead(struct free_run run) {
 // --- Huge pages ----------------------------------------------------------------------------------
 
 void huge_unit_prefer(struct free_run run) {
+    KEEL_ASSERT(run.slices == HUGE_SLICES && window_find(run.start) != NULL);
     struct window* window = window_find(run.start);
     unsigned unit = unit_at(window, run.start);
     if (unit_has(window->units_preferred, unit)) return;
@@ -198,14 +218,48 @@ void huge_unit_prefer(struct free_run run) {
 }
 
 void huge_units_forbid(struct free_run run) {
+    KEEL_ASSERT(run.slices > 0 && window_find(run.start) != NULL);
     struct window* window = window_find(run.start);
     char* zone = unit_start(window, 0);
     size_t end = (size_t)(run.start - zone) + run.slices * SLICE_BYTES;
     unsigned first = unit_at(window, run.start);
     unsigned last = (unsigned)((end - 1) / UNIT_BYTES);
+    KEEL_ASSERT(first <= last && last < HUGE_UNITS);
     for (unsigned unit = first; unit <= last; unit++) {
         uint64_t bit = UINT64_C(1) << (unit % 64);
         (void)atomic_and_ordered(&window->units_preferred[unit / 64], ~bit);
     }
     os_forbid_huge_pages(zone + first * UNIT_BYTES, (last + 1 - first) * UNIT_BYTES);
+}
+
+static bool group_check(struct window* window, unsigned group) {
+    uint64_t bit = UINT64_C(1) << (group % 64);
+    bool begun = (atomic_get(&window->groups_begun[group / 64]) & bit) != 0;
+    bool divided = (atomic_get(&window->groups_divided[group / 64]) & bit) != 0;
+    uint64_t units = bit_range(group * GROUP_UNITS % 64, GROUP_UNITS);
+    uint64_t mapped = atomic_get(&window->units_mapped[group * GROUP_UNITS / 64]) & units;
+    return begun ? divided || mapped == units : !divided && mapped == 0;
+}
+
+// Units that can be opened are found.
+static bool closed_check(struct window* window, unsigned index) {
+    uint64_t bit = UINT64_C(1) << (index % 64);
+    bool listed = (atomic_get(&window_set(window, SET_CLOSED)->words[index / 64]) & bit) != 0;
+    return listed || closed_slices(window, index) == 0;
+}
+
+bool huge_units_check(struct window* window) {
+    if (!KEEL_CHECKS) return true;
+    bool chosen = atomic_get(&window->chosen) != 0;
+    for (unsigned i = 0; i < HUGE_UNITS / 64; i++) {
+        uint64_t mapped = atomic_get(&window->units_mapped[i]);
+        uint64_t taken = atomic_get(&window->units_taken[i]);
+        uint64_t preferred = atomic_get(&window->units_preferred[i]);
+        if ((mapped & taken) != 0 || (!chosen && (mapped | taken | preferred) != 0)) return false;
+    }
+    for (unsigned group = 0; group < HUGE_GROUPS; group++)
+        if (!group_check(window, group)) return false;
+    for (unsigned index = HUGE_ZONE_FIRST; chosen && index < WINDOW_SUPERBLOCKS; index++)
+        if (!closed_check(window, index)) return false;
+    return true;
 }

@@ -28,4 +28,7 @@ void huge_units_map_ahead(struct free_run run);
 // Asks the system not to join the pages of the units that the run is a part of.
 void huge_units_forbid(struct free_run run);
 
+// Verifies the bits of units and groups; only when no other thread is active.
+bool huge_units_check(struct window* window);
+
 #endif

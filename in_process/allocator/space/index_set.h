@@ -14,6 +14,7 @@
 
 #include "base/atomic.h"
 #include "base/bits.h"
+#include "base/panic.h"
 #include <stdbool.h>
 
 #define INDEX_SET_WORDS 64u
@@ -25,6 +26,7 @@ struct index_set {
 };
 // False: it was a member already.
 KEEL_INLINE bool index_set_add(struct index_set* set, unsigned index) {
+    KEEL_ASSERT(index < INDEX_SET_MAX);
     unsigned word = index / 64;
     uint64_t bit = UINT64_C(1) << (index % 64);
     if ((atomic_get_ordered(&set->words[word]) & bit) != 0) return false;
@@ -37,6 +39,7 @@ KEEL_INLINE bool index_set_add(struct index_set* set, unsigned index) {
 
 // Adds `count` >= 1 members from `index` on.
 static inline void index_set_add_range(struct index_set* set, unsigned index, unsigned count) {
+    KEEL_ASSERT(count > 0 && index < INDEX_SET_MAX && count <= INDEX_SET_MAX - index);
     unsigned end = index + count;
     while (index < end) {
         unsigned word = index / 64;
@@ -50,6 +53,7 @@ static inline void index_set_add_range(struct index_set* set, unsigned index, un
 
 // True: another thread has added a member meanwhile, and the set is not empty.
 KEEL_INLINE bool index_set_remove(struct index_set* set, unsigned index) {
+    KEEL_ASSERT(index < INDEX_SET_MAX);
     unsigned word = index / 64;
     uint64_t bit = UINT64_C(1) << (index % 64);
     if ((atomic_and_ordered(&set->words[word], ~bit) & ~bit) != 0) return false;
@@ -78,6 +82,7 @@ KEEL_INLINE unsigned index_set_next(struct index_set* set, unsigned from) {
 
 // The highest member below `end` (1..INDEX_SET_MAX), or INDEX_SET_MAX.
 KEEL_INLINE unsigned index_set_last(struct index_set* set, unsigned end) {
+    KEEL_ASSERT(end > 0 && end <= INDEX_SET_MAX);
     unsigned top = (end - 1) / 64;
     uint64_t summary = atomic_get(&set->summary) & bit_range(0, top + 1);
     while (summary != 0) {

@@ -2,6 +2,7 @@
 #include "allocator/space/range.h"
 #include "allocator/space/superblock.h"
 #include "base/counters.h"
+#include "base/panic.h"
 #include <limits.h>
 
 #define SLICE_UNITS ((unsigned)(SLICE_BYTES / PACKED_UNIT))
@@ -25,6 +26,7 @@ struct share {
 };
 
 static uint64_t share_word(struct share share) {
+    KEEL_ASSERT(share.end < SLICE_UNITS && share.start < SLICE_UNITS);
     if (share.end == 0 && share.start == 0) return 0;
     return share.end | (uint64_t)share.start << 16 | (uint64_t)share.zero << 32;
 }
@@ -35,6 +37,7 @@ static struct share share_of(uint64_t word) {
 }
 
 static atomic_bits* shared_at(const struct window* window, size_t slice) {
+    KEEL_ASSERT(slice < WINDOW_SLICES);
     return &page_remote(page_of(window->base + slice * SLICE_BYTES))->shared;
 }
 
@@ -49,10 +52,12 @@ static bool has_room(uint64_t word, bool behind) {
 }
 
 static atomic_bits* rooms_of(struct window* window, unsigned superblock, bool behind) {
+    KEEL_ASSERT(superblock < WINDOW_SUPERBLOCKS);
     return behind ? &window->room_behind[superblock] : &window->room_before[superblock];
 }
 
 static void room_add(struct window* window, size_t slice, bool behind) {
+    KEEL_ASSERT(slice < WINDOW_SLICES);
     unsigned superblock = (unsigned)(slice / SUPERBLOCK_SLICES);
     (void)atomic_or_ordered(rooms_of(window, superblock, behind),
                             UINT64_C(1) << (slice % SUPERBLOCK_SLICES));
@@ -60,6 +65,7 @@ static void room_add(struct window* window, size_t slice, bool behind) {
 }
 
 static void room_remove(struct window* window, size_t slice, bool behind) {
+    KEEL_ASSERT(slice < WINDOW_SLICES);
     unsigned superblock = (unsigned)(slice / SUPERBLOCK_SLICES);
     (void)atomic_and_ordered(rooms_of(window, superblock, behind),
                              ~(UINT64_C(1) << (slice % SUPERBLOCK_SLICES)));
@@ -68,6 +74,7 @@ static void room_remove(struct window* window, size_t slice, bool behind) {
 }
 
 static bool superblock_has_room(struct window* window, unsigned index) {
+    KEEL_ASSERT(index < WINDOW_SUPERBLOCKS);
     return (atomic_get_ordered(&window->room_behind[index]) |
             atomic_get_ordered(&window->room_before[index])) != 0;
 }
@@ -80,6 +87,8 @@ static void superblock_correct_room(struct window* window, unsigned index) {
 
 // The slice, which the caller owns, is used by this block alone.
 static void share_begin(struct window* window, size_t slice, struct share share) {
+    KEEL_ASSERT((share.end != 0) != (share.start != 0));
+    KEEL_ASSERT(atomic_get(shared_at(window, slice)) == 0);
     (void)atomic_or_ordered(shared_at(window, slice), share_word(share)); // it was 0
     room_add(window, slice, share.end != 0);
 }
@@ -87,6 +96,8 @@ static void share_begin(struct window* window, size_t slice, struct share share)
 // Takes room: changes the word from `before` to `after`, which has both users. False: another
 // thread has changed it.
 static bool share_join(struct window* window, size_t slice, uint64_t before, struct share after) {
+    KEEL_ASSERT(before != 0 && after.start != 0 && after.end != 0);
+    KEEL_ASSERT(after.end <= after.start);
     uint64_t expected = before;
     if (!atomic_try_ordered(shared_at(window, slice), &expected, share_word(after))) return false;
     room_remove(window, slice, share_of(before).end != 0);
@@ -100,6 +111,7 @@ static bool share_leave(struct window* window, size_t slice, bool ending, bool z
     struct share share;
     do {
         share = share_of(word);
+        KEEL_ASSERT(ending ? share.end != 0 : share.start != 0);
         if (ending)
             share.end = 0;
         else
@@ -134,6 +146,7 @@ struct slices {
 static struct slices place_slices(const struct place* place) {
     size_t first = place->start / SLICE_UNITS + (place->joins_behind != 0);
     size_t end = (place->start + place->units + SLICE_UNITS - 1) / SLICE_UNITS;
+    KEEL_ASSERT(end >= first + (place->joins_before != 0));
     return (struct slices){first, (unsigned)(end - first) - (place->joins_before != 0)};
 }
 
@@ -154,6 +167,7 @@ static unsigned free_from(struct window* window, size_t slice, unsigned most) {
 
 // A place that begins in the room behind a block's end. False: there is none at this slice.
 static bool place_behind(struct place* place, size_t slice) {
+    KEEL_ASSERT(slice < WINDOW_SLICES && place->units > SLICE_UNITS);
     struct window* window = place->window;
     uint64_t word = atomic_get_acquire(shared_at(window, slice));
     if (!has_room(word, true)) {
@@ -178,6 +192,7 @@ static bool place_behind(struct place* place, size_t slice) {
 
 // The same for one that ends in the room before a block's start, and takes free slices before it.
 static bool place_before(struct place* place, size_t slice) {
+    KEEL_ASSERT(slice < WINDOW_SLICES && place->units > SLICE_UNITS);
     struct window* window = place->window;
     uint64_t word = atomic_get_acquire(shared_at(window, slice));
     if (!has_room(word, false)) {
@@ -196,6 +211,7 @@ static bool place_before(struct place* place, size_t slice) {
 // --- Taking a place ------------------------------------------------------------------------------
 
 static bool place_join_behind(const struct place* place) {
+    KEEL_ASSERT(place->joins_behind == 0 || has_room(place->joins_behind, true));
     if (place->joins_behind == 0) return true;
     struct share share = share_of(place->joins_behind);
     share.start = share.end;
@@ -203,6 +219,7 @@ static bool place_join_behind(const struct place* place) {
 }
 
 static bool place_join_before(const struct place* place) {
+    KEEL_ASSERT(place->joins_before == 0 || has_room(place->joins_before, false));
     if (place->joins_before == 0) return true;
     size_t end = place->start + place->units;
     struct share share = share_of(place->joins_before);
@@ -228,6 +245,7 @@ static atomic_word last_room;
 
 // The slices that the block uses in part, and that it has not joined, get a word.
 static void place_begin_shares(const struct place* place, bool zero) {
+    KEEL_ASSERT(place->start + place->units <= WINDOW_SLICES * SLICE_UNITS);
     size_t end = place->start + place->units;
     unsigned first = (unsigned)(place->start % SLICE_UNITS);
     unsigned last = (unsigned)(end % SLICE_UNITS);
@@ -275,6 +293,7 @@ static struct run place_take(const struct place* place) {
 // The slices of the superblock with room, next to which enough slices may be free. Where those may
 // be in the next superblock, or in the one before, a slice counts.
 static uint64_t rooms_likely(struct window* window, unsigned index, size_t units, bool behind) {
+    KEEL_ASSERT(index < WINDOW_SUPERBLOCKS && units > SLICE_UNITS);
     uint64_t rooms = atomic_get_ordered(rooms_of(window, index, behind));
     if (rooms == 0) return 0;
     uint64_t free = atomic_get(&window->superblocks[index].free);
@@ -298,6 +317,7 @@ struct room_search {
 
 static struct run superblock_take_room(struct window* window, unsigned index,
                                        const struct room_search* search, bool behind) {
+    KEEL_ASSERT(search->rooms > 0);
     struct place place = {.window = window, .units = search->units};
     uint64_t rooms = rooms_likely(window, index, search->units, behind);
     for (unsigned looks = 0; rooms != 0 && looks < search->rooms; looks++, rooms &= rooms - 1) {
@@ -340,12 +360,14 @@ static struct run last_room_take(size_t units) {
     uintptr_t address = atomic_get(&last_room);
     if (address == 0) return packed_none;
     struct place place = {.window = window_find((void*)address), .units = units};
+    KEEL_ASSERT(place.window != NULL);
     size_t slice = (address - (uintptr_t)place.window->base) / SLICE_BYTES;
     return place_behind(&place, slice) ? place_take(&place) : packed_none;
 }
 
 // Takes whole slices; the last one has room behind the block.
 static struct run whole_take(size_t units, bool everywhere) {
+    KEEL_ASSERT(units > SLICE_UNITS);
     unsigned slices = (unsigned)((units + SLICE_UNITS - 1) / SLICE_UNITS);
     struct run run = run_allocate_mapped(slices, everywhere);
     if (run.start == NULL) return run;
@@ -357,6 +379,7 @@ static struct run whole_take(size_t units, bool everywhere) {
 }
 
 struct run packed_allocate(size_t bytes) {
+    KEEL_ASSERT(bytes % PACKED_UNIT == 0);
     size_t units = bytes / PACKED_UNIT;
     KEEL_ASSERT(units > SLICE_UNITS);
     struct run run;
@@ -372,6 +395,8 @@ struct run packed_allocate(size_t bytes) {
 }
 
 void packed_release(char* start, size_t bytes) {
+    KEEL_ASSERT((uintptr_t)start % PACKED_UNIT == 0 && bytes % PACKED_UNIT == 0);
+    KEEL_ASSERT(bytes > SLICE_BYTES && window_find(start) != NULL);
     struct window* window = window_find(start);
     size_t first = (size_t)(start - window->base) / PACKED_UNIT;
     size_t end = first + bytes / PACKED_UNIT;
@@ -382,6 +407,7 @@ void packed_release(char* start, size_t bytes) {
         end % SLICE_UNITS != 0 && !share_leave(window, end / SLICE_UNITS, true, false);
     size_t slice = first / SLICE_UNITS + keeps_first;
     size_t slices_end = (end + SLICE_UNITS - 1) / SLICE_UNITS - keeps_last;
+    KEEL_ASSERT(slices_end >= slice);
     range_give(window, slice, (unsigned)(slices_end - slice));
 }
 

@@ -6,6 +6,7 @@
 #include "allocator/space/superblock.h"
 #include "base/bits.h"
 #include "base/counters.h"
+#include "base/panic.h"
 #include "base/random.h"
 #include "os/process.h"
 #include <limits.h>
@@ -48,6 +49,7 @@ struct search {
 // The lowest place; in the secure flavour one of the lowest 8, at random. Threads may draw the same
 // number.
 static unsigned start_choose(uint64_t starts) {
+    KEEL_ASSERT(starts != 0);
     static atomic_bits state;
     if (!KEEL_SECURE) return bit_lowest(starts);
     uint64_t drawn = atomic_get(&state);
@@ -61,6 +63,8 @@ static unsigned start_choose(uint64_t starts) {
 // Tries to take a run of this superblock whose slices all have the preferred state.
 static struct run superblock_take(struct window* window, unsigned index,
                                   enum run_preference preference, struct search* search) {
+    KEEL_ASSERT(index < WINDOW_SUPERBLOCKS);
+    KEEL_ASSERT(search->slices > 0 && search->slices + search->room <= SUPERBLOCK_SLICES);
     struct superblock* superblock = &window->superblocks[index];
     uint64_t free = atomic_get(&superblock->free);
     while (search->tries > 0) {
@@ -80,6 +84,7 @@ static struct run superblock_take(struct window* window, unsigned index,
 
 // Removes the superblock from the bucket if it does not belong there.
 static void superblock_correct_bucket(struct window* window, unsigned index, unsigned bucket) {
+    KEEL_ASSERT(index < WINDOW_SUPERBLOCKS && bucket < RUN_BUCKETS);
     uint64_t free = atomic_get(&window->superblocks[index].free);
     if (free == 0 || bit_longest_log2(free) < bucket) superblock_unfile(window, index, bucket);
 }
@@ -87,6 +92,7 @@ static void superblock_correct_bucket(struct window* window, unsigned index, uns
 // The lowest superblock from `index` on that may have both slices free and touched, and a free run
 // of this bucket.
 static unsigned dirty_next(struct window* window, unsigned bucket, unsigned index) {
+    KEEL_ASSERT(bucket < RUN_BUCKETS && index <= WINDOW_SUPERBLOCKS);
     uint64_t mask = ~UINT64_C(0) << (index % 64);
     for (unsigned word = index / 64; word < WINDOW_SUPERBLOCKS / 64; word++) {
         uint64_t found = atomic_get(&window_set(window, SET_DIRTY)->words[word]) &
@@ -117,6 +123,7 @@ static struct run dirty_take(struct window* window, struct search* search) {
 // unfiled.
 static struct run bucket_take(struct window* window, unsigned bucket,
                               enum run_preference preference, struct search* search) {
+    KEEL_ASSERT(bucket < RUN_BUCKETS);
     unsigned index = 0;
     for (unsigned probe = 0; search->tries > 0; probe++) {
         index = index_set_next(window_set(window, SET_RUNS + bucket), index);
@@ -133,6 +140,7 @@ static struct run bucket_take(struct window* window, unsigned bucket,
 }
 
 static struct run window_take(struct window* window, struct search* search) {
+    KEEL_ASSERT(search->lowest <= search->bucket && search->bucket < RUN_BUCKETS);
     unsigned bucket = search->bucket;
     enum run_preference any = search->preference == RUN_SMALL ? RUN_SMALL : RUN_ANY;
     struct run run = run_none;
@@ -147,6 +155,7 @@ static struct run window_take(struct window* window, struct search* search) {
 
 // Searches at most RUN_WINDOWS windows that have a superblock in the bucket.
 static struct run windows_take(unsigned bucket, struct search* search) {
+    KEEL_ASSERT(bucket < RUN_BUCKETS && partition_now() < PARTITION_COUNT);
     unsigned number = 0;
     for (unsigned look = 0; look < RUN_WINDOWS; look++, number++) {
         struct window* window = window_next(partition_now(), SET_RUNS + bucket, &number);
@@ -163,6 +172,7 @@ static struct run windows_take(unsigned bucket, struct search* search) {
 
 // The lowest bucket in which all runs are long enough.
 static unsigned bucket_of_all(unsigned slices) {
+    KEEL_ASSERT(slices > 0 && slices <= SUPERBLOCK_SLICES);
     return slices == 1 ? 0 : bit_highest(slices - 1) + 1;
 }
 
@@ -171,6 +181,7 @@ static struct run narrow_allocate(struct search* search) {
     unsigned slices = search->slices + search->room;
     search->bucket = bucket_of_all(slices);
     search->lowest = bit_highest(slices);
+    KEEL_ASSERT(search->bucket - search->lowest <= 1);
     search->windows = 0;
     struct run run = windows_take(search->lowest, search);
     if (run.start == NULL && search->bucket != search->lowest)
@@ -199,6 +210,7 @@ static struct run narrow_allocate_anywhere(struct search* search) {
 // --- Runs of several superblocks -----------------------------------------------------------------
 
 static unsigned slices_warm(struct window* window, unsigned first, unsigned count) {
+    KEEL_ASSERT(count <= WINDOW_SUPERBLOCKS && first <= WINDOW_SUPERBLOCKS - count);
     unsigned warm = 0;
     for (unsigned i = 0; i < count; i++)
         warm += bit_count(atomic_get(&window->superblocks[first + i].touched));
@@ -209,6 +221,7 @@ static unsigned slices_warm(struct window* window, unsigned first, unsigned coun
 // places compared, the one with the most warm slices; a wholly warm place ends the search. False:
 // none.
 static bool wide_place(struct window* window, unsigned count, unsigned* place) {
+    KEEL_ASSERT(count > 0 && count <= 64);
     unsigned looks = 0;
     unsigned most = 0;
     for (unsigned word = 0; word < WINDOW_SUPERBLOCKS / 64; word++) {
@@ -228,10 +241,12 @@ static bool wide_place(struct window* window, unsigned count, unsigned* place) {
 }
 
 static unsigned superblocks_for(unsigned slices) {
+    KEEL_ASSERT(slices > 0);
     return (slices + SUPERBLOCK_SLICES - 1) / SUPERBLOCK_SLICES;
 }
 
 static struct run window_take_wide(struct window* window, unsigned slices, unsigned count) {
+    KEEL_ASSERT(count >= superblocks_for(slices));
     unsigned first = 0;
     unsigned failed = 0;
     struct run run;
@@ -260,6 +275,7 @@ static struct run wide_allocate(unsigned slices, unsigned room_superblocks, unsi
         if (run.start != NULL) return run;
     }
     // The window listed last, which the address space grows in.
+    KEEL_ASSERT(atomic_get(&windows.count) > 0);
     struct window* last = window_at(atomic_get(&windows.count) - 1);
     if (window_partition(last) != partition_now()) return run_none;
     return window_take_wide(last, slices, count);
@@ -270,6 +286,7 @@ static struct run wide_allocate(unsigned slices, unsigned room_superblocks, unsi
 // Three rounds: the first without growing. In theory other threads may empty a new window before
 // this thread searches it.
 static struct run narrow_or_grow(unsigned slices, enum run_preference preference) {
+    KEEL_ASSERT(slices > 0 && slices <= SUPERBLOCK_SLICES);
     struct search search = {.slices = slices, .preference = preference};
     for (unsigned round = 0; round < 3; round++) {
         struct run run = narrow_allocate(&search);
@@ -281,6 +298,7 @@ static struct run narrow_or_grow(unsigned slices, enum run_preference preference
 }
 
 static struct run wide_or_grow(unsigned slices) {
+    KEEL_ASSERT(slices > SUPERBLOCK_SLICES && slices <= RUN_SLICES_MAX);
     for (unsigned round = 0; round < 3; round++) {
         struct run run = wide_allocate(slices, 0, WIDE_WINDOWS);
         if (run.start != NULL) return run;
@@ -290,12 +308,14 @@ static struct run wide_or_grow(unsigned slices) {
 }
 
 static struct run run_count(struct run run, unsigned slices) {
+    KEEL_ASSERT((uintptr_t)run.start % SLICE_BYTES == 0 && slices > 0);
     if (run.start == NULL) return run;
     if (slices <= RUN_NARROW) count_event(EVENT_SLICES_TAKEN, slices);
     return run;
 }
 
 static struct run allocate(unsigned slices, enum run_preference preference) {
+    KEEL_ASSERT(slices > 0 && slices <= RUN_SLICES_MAX);
     struct run run =
         slices > SUPERBLOCK_SLICES ? wide_or_grow(slices) : narrow_or_grow(slices, preference);
     if (!run.warm && preference == RUN_WARM && slices <= RUN_NARROW)
@@ -311,6 +331,7 @@ struct run run_allocate(unsigned slices) {
 // Finds `count` adjacent superblocks that are wholly free and wholly warm. False: none among the
 // places compared.
 static bool wide_warm_place(struct window* window, unsigned count, unsigned* place) {
+    KEEL_ASSERT(count > 0 && count <= 64);
     unsigned looks = 0;
     for (unsigned word = 0; word < WINDOW_SUPERBLOCKS / 64; word++) {
         uint64_t dirty = atomic_get(&window_set(window, SET_DIRTY)->words[word]);
@@ -326,6 +347,7 @@ static bool wide_warm_place(struct window* window, unsigned count, unsigned* pla
 }
 
 static struct run wide_take_warm(struct window* window, unsigned slices) {
+    KEEL_ASSERT(slices > SUPERBLOCK_SLICES);
     unsigned first;
     unsigned failed;
     struct run run;
@@ -339,6 +361,7 @@ static struct run wide_take_warm(struct window* window, unsigned slices) {
 }
 
 struct run run_allocate_warm(unsigned slices) {
+    KEEL_ASSERT(slices > 0 && slices <= RUN_SLICES_MAX);
     struct run run = arena_take_shared(slices, 1);
     if (run.start != NULL || run_dirty_slices() < slices) return run;
     struct search search = {.slices = slices, .preference = RUN_WARM, .lowest = RUN_BUCKETS - 1};
@@ -350,18 +373,21 @@ struct run run_allocate_warm(unsigned slices) {
         search.tries = RUN_TRIES;
         run = slices > SUPERBLOCK_SLICES ? wide_take_warm(window, slices)
                                          : dirty_take(window, &search);
+        KEEL_ASSERT(run.start == NULL || run.warm);
         if (run.start != NULL) return run_count(run, slices);
     }
     return run_none;
 }
 
 struct run run_allocate_mapped(unsigned slices, bool everywhere) {
+    KEEL_ASSERT(slices > 0 && slices <= SUPERBLOCK_SLICES);
     struct search search = {.slices = slices, .preference = RUN_WARM};
     struct run run = everywhere ? narrow_allocate_anywhere(&search) : narrow_allocate(&search);
     return run_count(run, slices);
 }
 
 static struct run allocate_with_room(unsigned slices) {
+    KEEL_ASSERT(slices > 0 && slices <= RUN_SLICES_MAX);
     if (slices > SUPERBLOCK_SLICES / 2)
         return wide_allocate(slices, superblocks_for(slices), WIDE_WINDOWS);
     struct search search = {.slices = slices, .room = slices, .preference = RUN_WARM};
@@ -384,11 +410,13 @@ struct run run_allocate_narrow(unsigned slices, enum run_preference preference) 
 }
 
 struct run run_allocate_aligned(unsigned slices, unsigned alignment_slices) {
+    KEEL_ASSERT(slices > 0 && is_power_of_two(alignment_slices));
     unsigned surplus = alignment_slices - 1;
     struct run run = run_allocate(slices + surplus);
     if (run.start == NULL || surplus == 0) return run;
     char* aligned = (char*)round_up((uintptr_t)run.start, alignment_slices * SLICE_BYTES);
     unsigned before = (unsigned)((size_t)(aligned - run.start) / SLICE_BYTES);
+    KEEL_ASSERT(before <= surplus);
     if (before > 0) run_release(run.start, before);
     if (surplus > before) run_release(aligned + slices * SLICE_BYTES, surplus - before);
     run.start = aligned;

@@ -1,4 +1,5 @@
 // Verifies superblocks, their sets and the counts while no other thread is active.
+#include "allocator/space/huge_unit.h"
 #include "allocator/space/packed.h"
 #include "allocator/space/run.h"
 #include "allocator/space/window.h"
@@ -20,7 +21,7 @@ bool run_check(void) {
     int64_t dirty = 0;
     for (size_t i = 0; i < atomic_get(&windows.count) && i < WINDOWS_MAX; i++) {
         struct window* window = window_at(i);
-        if (window == NULL || !sets_listed(window, i)) return false;
+        if (window == NULL || !sets_listed(window, i) || !huge_units_check(window)) return false;
         for (unsigned index = 0; index < WINDOW_SUPERBLOCKS; index++) {
             struct superblock* superblock = &window->superblocks[index];
             uint64_t open = atomic_get(&superblock->open);

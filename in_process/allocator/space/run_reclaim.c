@@ -2,11 +2,13 @@
 #include "allocator/space/huge_unit.h"
 #include "allocator/space/superblock.h"
 #include "base/bits.h"
+#include "base/panic.h"
 
 // Takes the highest free and touched, or the lowest free and untouched, run of at most slices_max
 // slices of this superblock. 0: none, or contended.
 static uint64_t superblock_take_free(struct superblock* superblock, unsigned slices_max,
                                      bool dirty) {
+    KEEL_ASSERT(slices_max > 0);
     uint64_t free = atomic_get_ordered(&superblock->free);
     for (unsigned tries = 0; tries < RUN_TRIES; tries++) {
         uint64_t touched = atomic_get_ordered(&superblock->touched);
@@ -25,12 +27,15 @@ static uint64_t superblock_take_free(struct superblock* superblock, unsigned sli
             if (end - first > slices_max) end = first + slices_max;
         }
         uint64_t mask = bit_range(first, end - first);
+        KEEL_ASSERT(end > first && end - first <= slices_max);
         if (atomic_try_bits(&superblock->free, &free, free & ~mask)) return mask;
     }
     return 0;
 }
 
 static struct free_run free_run_of(struct window* window, unsigned index, uint64_t mask) {
+    KEEL_ASSERT(index < WINDOW_SUPERBLOCKS && mask != 0);
+    KEEL_ASSERT(bit_count(mask) == bit_highest(mask) - bit_lowest(mask) + 1);
     return (struct free_run){slice_address(window, index, bit_lowest(mask)), bit_count(mask)};
 }
 
@@ -38,6 +43,7 @@ static struct free_run free_run_of(struct window* window, unsigned index, uint64
 // units of the huge zone.
 static struct free_run dirty_take_below(struct window* window, unsigned end, unsigned slices_max,
                                         bool whole) {
+    KEEL_ASSERT(end <= WINDOW_SUPERBLOCKS && slices_max > 0);
     for (unsigned probe = 0; probe < RUN_PROBES && end > 0; probe++) {
         unsigned index = index_set_last(window_set(window, SET_DIRTY), end);
         if (index >= WINDOW_SUPERBLOCKS) break;
@@ -53,6 +59,7 @@ static struct free_run dirty_take_below(struct window* window, unsigned end, uns
 }
 
 static struct free_run dirty_take_of(unsigned partition, unsigned slices_max, bool whole) {
+    KEEL_ASSERT(partition < PARTITION_COUNT);
     unsigned number = 0;
     struct window* window;
     for (; (window = window_next(partition, SET_DIRTY, &number)) != NULL; number++) {
@@ -64,6 +71,7 @@ static struct free_run dirty_take_of(unsigned partition, unsigned slices_max, bo
 }
 
 struct free_run run_take_dirty(unsigned slices_max) {
+    KEEL_ASSERT(slices_max > 0);
     // A part of a unit is the last resort: its huge page is split.
     bool whole = slices_max >= HUGE_SLICES / 2;
     for (unsigned passes = whole ? 2 : 1; passes > 0; passes--, whole = false) {
@@ -76,12 +84,14 @@ struct free_run run_take_dirty(unsigned slices_max) {
 }
 
 bool run_splits_unit(struct free_run run) {
+    KEEL_ASSERT(window_find(run.start) != NULL && run.slices > 0);
     struct window* window = window_find(run.start);
     unsigned index = (unsigned)((size_t)(run.start - window->base) / SUPERBLOCK_BYTES);
     return superblock_in_huge_zone(window, index) && run.slices < HUGE_SLICES;
 }
 
 struct free_run run_take_cold(unsigned slices_max) {
+    KEEL_ASSERT(slices_max > 0);
     unsigned number = 0;
     for (struct window* window; (window = window_next(0, SET_RUNS, &number)) != NULL; number++) {
         for (unsigned index = 0;; index++) {
@@ -95,11 +105,16 @@ struct free_run run_take_cold(unsigned slices_max) {
 }
 
 void run_return(struct free_run run, enum run_state state) {
+    KEEL_ASSERT((uintptr_t)run.start % SLICE_BYTES == 0 && run.slices > 0);
+    KEEL_ASSERT(window_find(run.start) != NULL);
     struct window* window = window_find(run.start);
     size_t slice = (size_t)(run.start - window->base) / SLICE_BYTES;
     unsigned index = (unsigned)(slice / SUPERBLOCK_SLICES);
+    KEEL_ASSERT(slice % SUPERBLOCK_SLICES + run.slices <= SUPERBLOCK_SLICES);
     uint64_t mask = bit_range((unsigned)(slice % SUPERBLOCK_SLICES), run.slices);
     struct superblock* superblock = &window->superblocks[index];
+    KEEL_ASSERT((atomic_get(&superblock->open) & mask) == mask);
+    KEEL_ASSERT((atomic_get(&superblock->free) & mask) == 0);
     int64_t touched = (int64_t)bit_count(atomic_get(&superblock->touched) & mask);
     if (state == RUN_DISCARDED) {
         (void)atomic_and_ordered(&superblock->touched, ~mask);

@@ -4,14 +4,17 @@
 #include "allocator/space/range.h"
 #include "allocator/space/superblock.h"
 #include "base/bits.h"
+#include "base/panic.h"
 
 void run_release(char* start, unsigned slices) {
+    KEEL_ASSERT((uintptr_t)start % SLICE_BYTES == 0 && slices > 0);
     struct arena* arena = arena_of(start);
     if (arena != NULL) {
         arena_release(arena, start, slices);
         return;
     }
     struct window* window = window_find(start);
+    KEEL_ASSERT(window != NULL);
     range_give(window, (size_t)(start - window->base) / SLICE_BYTES, slices);
 }
 
@@ -19,6 +22,9 @@ void run_release(char* start, unsigned slices) {
 // fault that zeroes 2 MiB. The rest of a unit has neighbours that keep its page table, so it still
 // counts as touched.
 static void part_give_empty(struct window* window, unsigned index, uint64_t mask) {
+    KEEL_ASSERT(index < WINDOW_SUPERBLOCKS && mask != 0);
+    KEEL_ASSERT((atomic_get(&window->superblocks[index].open) & mask) == mask);
+    KEEL_ASSERT((atomic_get(&window->superblocks[index].free) & mask) == 0);
     struct superblock* superblock = &window->superblocks[index];
     bool huge = superblock_in_huge_zone(window, index);
     uint64_t closing = huge ? huge_units_in(mask) : 0;
@@ -33,6 +39,8 @@ static void part_give_empty(struct window* window, unsigned index, uint64_t mask
 }
 
 void run_release_empty(char* start, unsigned slices) {
+    KEEL_ASSERT((uintptr_t)start % SLICE_BYTES == 0 && slices > 0);
+    KEEL_ASSERT(arena_of(start) == NULL && window_find(start) != NULL);
     struct window* window = window_find(start);
     size_t slice = (size_t)(start - window->base) / SLICE_BYTES;
     struct part part;
@@ -40,6 +48,8 @@ void run_release_empty(char* start, unsigned slices) {
 }
 
 bool run_extend(char* start, unsigned slices, unsigned new_slices) {
+    KEEL_ASSERT((uintptr_t)start % SLICE_BYTES == 0);
+    KEEL_ASSERT(slices > 0 && new_slices > slices);
     if (arena_of(start) != NULL) return false; // the window's own slices may follow its end
     struct window* window = window_find(start);
     size_t slice = (size_t)(start - window->base) / SLICE_BYTES;

@@ -12,6 +12,7 @@
 #define RUN_PROBES 8u // superblocks of one set that a search looks at
 
 KEEL_INLINE char* slice_address(struct window* window, unsigned superblock, unsigned slice) {
+    KEEL_ASSERT(superblock < WINDOW_SUPERBLOCKS && slice < SUPERBLOCK_SLICES);
     return window->base + superblock * SUPERBLOCK_BYTES + slice * SLICE_BYTES;
 }
 
@@ -54,9 +55,12 @@ KEEL_INLINE void slices_count(int64_t live, int64_t dirty) {
 // memory.
 KEEL_INLINE struct run slices_take(struct superblock* superblock, uint64_t mask, char* start) {
     KEEL_ASSERT((atomic_get(&superblock->open) & mask) == mask);
+    KEEL_ASSERT(mask != 0 && (atomic_get(&superblock->free) & mask) == 0);
+    KEEL_ASSERT((uintptr_t)start % SLICE_BYTES == 0);
     uint64_t touched = atomic_or_ordered(&superblock->touched, mask) & mask;
     uint64_t zero = atomic_get(&superblock->zero) & mask;
     if (zero != 0) (void)atomic_and_ordered(&superblock->zero, ~mask);
+    KEEL_ASSERT((zero & ~touched) == 0);
     int64_t count = (int64_t)bit_count(mask);
     slices_count(count, touched == mask ? -count : -(int64_t)bit_count(touched));
     return (struct run){start, touched == zero, touched == mask};

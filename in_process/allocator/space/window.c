@@ -1,5 +1,6 @@
 #include "allocator/space/queue_rows.h"
 #include "base/bits.h"
+#include "base/panic.h"
 #include "os/machine.h"
 #include "os/memory.h"
 #include "os/process.h"
@@ -17,6 +18,7 @@ static atomic_word* offset_of(const void* address) {
 }
 
 static struct window* window_of_offset(uintptr_t offset) {
+    KEEL_ASSERT(offset != 0);
     return (struct window*)((char*)page_map.dummy + offset - WINDOW_HEADER_BYTES);
 }
 
@@ -37,6 +39,7 @@ void windows_prepare(void) {
 
 // Maps the rows for the queues of one part, between guards. Two threads may do so at once.
 static bool part_add_rows(struct window* window, unsigned part) {
+    KEEL_ASSERT(KEEL_SECURE && part < WINDOW_PARTS);
     size_t bytes = PART_AREAS_BYTES + QUEUE_AREA_BYTES;
     char* mapping = os_map_guarded(bytes);
     if (mapping == NULL) return false;
@@ -49,6 +52,7 @@ static bool part_add_rows(struct window* window, unsigned part) {
 
 // Makes the metadata of one part writable. Two threads may do so at once.
 static bool part_describe(struct window* window, unsigned part) {
+    KEEL_ASSERT(part < WINDOW_PARTS);
     uintptr_t bit = (uintptr_t)1 << part;
     if ((atomic_get_acquire(&window->described) & bit) != 0) return true;
     size_t bytes = PART_PAGES_BYTES;
@@ -59,6 +63,7 @@ static bool part_describe(struct window* window, unsigned part) {
     if (KEEL_SECURE && !part_add_rows(window, part)) return false;
     uintptr_t described = atomic_get(&window->described);
     while (!atomic_try_word(&window->described, &described, described | bit)) continue;
+    KEEL_ASSERT(!KEEL_SECURE || atomic_get(&window->queues[part]) % QUEUE_AREA_BYTES == 0);
     return true;
 }
 
@@ -73,6 +78,7 @@ static char* metadata_map(void) {
 }
 
 static void metadata_unmap(char* metadata) {
+    KEEL_ASSERT(metadata != NULL && (uintptr_t)metadata % os_page_bytes() == 0);
     size_t guard = KEEL_SECURE ? os_page_bytes() : 0;
     os_unmap(metadata - guard, METADATA_BYTES + 2 * guard);
 }
@@ -82,6 +88,7 @@ static struct window* window_make(const void* address) {
     if (metadata == NULL) return NULL;
     os_forbid_huge_pages(metadata, METADATA_BYTES);
     struct window* window = (struct window*)metadata;
+    KEEL_ASSERT(window->base == NULL && atomic_get(&window->described) == 0);
     if (!os_allow_writing(metadata, WINDOW_HEADER_BYTES + PART_PAGES_BYTES)) {
         metadata_unmap(metadata);
         return NULL;
@@ -98,17 +105,21 @@ static struct window* window_make(const void* address) {
 }
 
 uint16_t* window_own_row(const void* page) {
+    KEEL_ASSERT(KEEL_SECURE && window_find(page) != NULL && (uintptr_t)page % SLICE_BYTES == 0);
     size_t offset = (uintptr_t)page % WINDOW_BYTES;
     uintptr_t areas = atomic_get_acquire(&window_find(page)->queues[offset / WINDOW_PART_BYTES]);
     size_t area = offset % WINDOW_PART_BYTES / SUPERBLOCK_BYTES;
+    KEEL_ASSERT(areas != 0 && areas % QUEUE_AREA_BYTES == 0);
     const uint16_t* bits = (const uint16_t*)(areas + area * QUEUE_AREA_BYTES);
     return queue_row_of_slice(bits, page);
 }
 
 struct window* window_for(const void* address) {
+    KEEL_ASSERT(address_is_possible(address));
     struct window* window = window_find(address);
     if (window == NULL) window = window_make(address);
     if (window == NULL) return NULL;
+    KEEL_ASSERT((uintptr_t)window->base == round_down((uintptr_t)address, WINDOW_BYTES));
     unsigned part = (unsigned)((uintptr_t)address % WINDOW_BYTES / WINDOW_PART_BYTES);
     return part_describe(window, part) ? window : NULL;
 }
@@ -123,6 +134,7 @@ bool window_owns(const void* address) {
 
 // Claims a window for a partition. False: it is another one's.
 static bool window_claim(struct window* window, unsigned partition) {
+    KEEL_ASSERT(partition < PARTITION_COUNT);
     uintptr_t none = 0;
     return atomic_try_word(&window->partition, &none, partition + 1) || none == partition + 1;
 }
@@ -131,6 +143,7 @@ static bool window_claim(struct window* window, unsigned partition) {
 // entry on, so two threads that enter the same window meet at the same entry, and only one of them
 // fills it. False: the list is full.
 static bool window_list(struct window* window) {
+    KEEL_ASSERT(!KEEL_SECURE || atomic_get(&window->partition) != 0);
     uintptr_t first = atomic_get(&window->number); // 0 until it is listed
     if (first != 0 && atomic_get_acquire(&windows.entry[first]) != (uintptr_t)window) first = 0;
     for (uintptr_t i = first; i < WINDOWS_MAX; i++) {
@@ -150,14 +163,17 @@ static bool window_list(struct window* window) {
 // --- Sets ----------------------------------------------------------------------------------------
 
 void window_set_add_range(struct window* window, unsigned set, unsigned index, unsigned count) {
+    KEEL_ASSERT(set < WINDOW_SETS && count > 0 && count <= WINDOW_SUPERBLOCKS - index);
     index_set_add_range(window_set(window, set), index, count);
     (void)index_set_add(window_with(window, set), (unsigned)atomic_get(&window->number));
 }
 
 // By the protocol of index_set.h.
 void window_forget(struct window* window, unsigned set) {
+    KEEL_ASSERT(set < WINDOW_SETS);
     struct index_set* with = window_with(window, set);
     unsigned number = (unsigned)atomic_get(&window->number);
+    KEEL_ASSERT(number < WINDOWS_MAX && window_at(number) == window);
     (void)index_set_remove(with, number);
     if (atomic_get_ordered(&window_set(window, set)->summary) != 0)
         (void)index_set_add(with, number);
@@ -176,6 +192,7 @@ bool window_space_is_limited(void) {
 }
 
 static void scarcity_note(unsigned superblocks) {
+    KEEL_ASSERT(superblocks > 0);
     uint64_t before = atomic_add(&superblocks_mapped, superblocks);
     uint64_t mapped = (before + superblocks) * SUPERBLOCK_BYTES;
     uint64_t limit = os_address_space_limit();
@@ -187,7 +204,11 @@ static void scarcity_note(unsigned superblocks) {
 
 // Makes superblocks of Keel's memory available. The part of each must be described.
 static void superblocks_open(struct window* window, unsigned index, unsigned count) {
+    KEEL_ASSERT(count > 0 && count <= WINDOW_SUPERBLOCKS - index);
+    KEEL_ASSERT(atomic_get(&windows.entry[atomic_get(&window->number)]) == (uintptr_t)window);
     for (unsigned i = index; i < index + count; i++) {
+        KEEL_ASSERT(atomic_get(&window->superblocks[i].open) == 0);
+        KEEL_ASSERT(atomic_get(&window->superblocks[i].free) == 0);
         atomic_set(&window->superblocks[i].open, ~UINT64_C(0));
         (void)atomic_or_ordered(&window->superblocks[i].free, ~UINT64_C(0));
     }
@@ -198,6 +219,8 @@ static void superblocks_open(struct window* window, unsigned index, unsigned cou
 // Makes mapped, superblock-aligned memory available to the thread's partition. Superblocks whose
 // window cannot be made, or is another partition's, are left out.
 static bool range_open(char* start, size_t bytes) {
+    KEEL_ASSERT((uintptr_t)start % SUPERBLOCK_BYTES == 0);
+    KEEL_ASSERT(bytes > 0 && bytes % SUPERBLOCK_BYTES == 0);
     unsigned opened = 0;
     for (size_t at = 0; at < bytes; at += SUPERBLOCK_BYTES) {
         struct window* window = window_for(start + at);
@@ -215,6 +238,7 @@ static bool range_open(char* start, size_t bytes) {
 // window: nowhere.
 KEEL_ALIGNED(KEEL_CACHE_LINE) static atomic_word next_pieces[PARTITION_COUNT];
 static atomic_word* next_piece(void) {
+    KEEL_ASSERT(partition_now() < PARTITION_COUNT);
     return &next_pieces[partition_now()];
 }
 
@@ -229,6 +253,7 @@ static bool nothing_left(uintptr_t next) {
 // The number of superblocks that make room for `needed` adjacent ones within one word of the sets:
 // the search for a run of several superblocks looks at each word alone.
 static unsigned superblocks_for_run(unsigned index, unsigned needed) {
+    KEEL_ASSERT(index < HUGE_ZONE_FIRST && needed > 0);
     unsigned to_word_end = 64 - index % 64;
     return needed > to_word_end ? to_word_end + needed : needed;
 }
@@ -236,11 +261,13 @@ static unsigned superblocks_for_run(unsigned index, unsigned needed) {
 // The number of superblocks to map at `next`: an eighth of what the window has, so that a small
 // program has few, or what a run needs.
 static unsigned piece_superblocks(uintptr_t next, unsigned needed, bool only_needed) {
+    KEEL_ASSERT(next != 0 && next % SUPERBLOCK_BYTES == 0);
     unsigned index = (unsigned)(next % WINDOW_BYTES / SUPERBLOCK_BYTES);
     unsigned count = only_needed ? 1 : index / 8 + 1;
     if (count > PIECE_SUPERBLOCKS) count = PIECE_SUPERBLOCKS;
     needed = superblocks_for_run(index, needed);
     if (count < needed) count = needed;
+    KEEL_ASSERT(count > 0);
     return count < HUGE_ZONE_FIRST - index ? count : HUGE_ZONE_FIRST - index;
 }
 
@@ -253,8 +280,10 @@ enum piece {
 
 // Opens the next piece, if `next` is where it begins.
 static enum piece piece_open_at(uintptr_t next, unsigned superblocks, bool only_needed) {
+    KEEL_ASSERT(superblocks > 0 && !nothing_left(next));
     unsigned count = piece_superblocks(next, superblocks, only_needed);
     uintptr_t after = next + count * SUPERBLOCK_BYTES;
+    KEEL_ASSERT(after <= lower_half_end(next));
     uintptr_t expected = next;
     if (!atomic_try_word(next_piece(), &expected, after)) return PIECE_NONE;
     enum os_placing placing = os_map_at((void*)next, count * SUPERBLOCK_BYTES);
@@ -290,6 +319,7 @@ static enum piece piece_open(unsigned superblocks, bool only_needed) {
 
 static uintptr_t random_place(void) {
     uint64_t random = os_random() % ((RANDOM_END - RANDOM_FIRST) / WINDOW_BYTES);
+    KEEL_ASSERT(random < WINDOW_COUNT);
     return RANDOM_FIRST + random * WINDOW_BYTES;
 }
 
@@ -309,6 +339,7 @@ static bool window_exists(const void* address) {
 // Maps the first superblock of the window at `place` and makes the window the one to take pieces
 // from, unless another thread has done so since `exhausted` was read.
 static enum piece window_choose_at(uintptr_t place, uintptr_t exhausted) {
+    KEEL_ASSERT(place % WINDOW_BYTES == 0);
     char* start = (char*)place;
     if (place == 0 || window_exists(start)) return PIECE_TAKEN;
     enum os_placing placing = os_map_at(start, SUPERBLOCK_BYTES);
@@ -348,6 +379,7 @@ static bool window_choose(void) {
 
 // Maps superblocks anywhere.
 static bool grow_anywhere(unsigned superblocks) {
+    KEEL_ASSERT(superblocks > 0 && superblocks <= WINDOW_GROW_MAX);
     size_t bytes = superblocks * SUPERBLOCK_BYTES;
     char* start = os_map(bytes, SUPERBLOCK_BYTES);
     if (start == NULL) return false;
@@ -358,6 +390,7 @@ static bool grow_anywhere(unsigned superblocks) {
 }
 
 bool window_grow(unsigned superblocks) {
+    KEEL_ASSERT(superblocks > 0 && superblocks <= WINDOW_GROW_MAX);
     for (unsigned round = 0; round < 2; round++) {
         enum piece piece = piece_open(superblocks, false);
         if (piece == PIECE_REFUSED) piece = piece_open(superblocks, true);
@@ -371,6 +404,7 @@ bool window_grow(unsigned superblocks) {
 }
 
 bool window_grow_at(const char* start, unsigned superblocks) {
+    KEEL_ASSERT((uintptr_t)start % SUPERBLOCK_BYTES == 0 && superblocks > 0);
     uintptr_t next = atomic_get_acquire(next_piece());
     if (next != (uintptr_t)start || nothing_left(next)) return false;
     return piece_open_at((uintptr_t)start, superblocks, false) == PIECE_OPENED;

@@ -90,6 +90,7 @@ struct window {
 _Static_assert(sizeof(struct window) <= WINDOW_HEADER_BYTES, "header fits");
 
 KEEL_INLINE struct index_set* window_set(struct window* window, unsigned set) {
+    KEEL_ASSERT(set < WINDOW_SETS);
     return (struct index_set*)(void*)window->sets[set];
 }
 
@@ -103,26 +104,31 @@ _Static_assert(WINDOWS_MAX <= INDEX_SET_MAX, "a set of windows has room for all"
 extern struct windows windows;
 
 KEEL_INLINE struct window* window_at(size_t index) {
+    KEEL_ASSERT(index < WINDOWS_MAX);
     return (struct window*)atomic_get_acquire(&windows.entry[index]);
 }
 
 // The partition of a listed window.
 KEEL_INLINE unsigned window_partition(struct window* window) {
+    KEEL_ASSERT(!KEEL_SECURE || atomic_get(&window->partition) - 1 < PARTITION_COUNT);
     return KEEL_SECURE ? (unsigned)atomic_get(&window->partition) - 1 : 0;
 }
 
 // The windows among which this one is entered if its set has a member.
 KEEL_INLINE struct index_set* window_with(struct window* window, unsigned set) {
+    KEEL_ASSERT(set < WINDOW_SETS && atomic_get(&window->number) < WINDOWS_MAX);
     return &windows.with[window_partition(window)][set];
 }
 
 // Adds a superblock to a set of the window, or removes it, and the window to the windows with
 // members.
 KEEL_INLINE void window_set_add(struct window* window, unsigned set, unsigned index) {
+    KEEL_ASSERT(index < WINDOW_SUPERBLOCKS);
     if (index_set_add(window_set(window, set), index))
         (void)index_set_add(window_with(window, set), (unsigned)atomic_get(&window->number));
 }
 KEEL_INLINE void window_set_remove(struct window* window, unsigned set, unsigned index) {
+    KEEL_ASSERT(index < WINDOW_SUPERBLOCKS);
     if (index_set_remove(window_set(window, set), index))
         (void)index_set_add(window_with(window, set), (unsigned)atomic_get(&window->number));
 }
@@ -135,6 +141,7 @@ void window_forget(struct window* window, unsigned set);
 // NULL: none. A search that steps over windows visits only those, so that its length does not grow
 // with their number.
 static inline struct window* window_next(unsigned partition, unsigned set, unsigned* number) {
+    KEEL_ASSERT(partition < PARTITION_COUNT && set < WINDOW_SETS);
     for (;; ++*number) {
         *number = index_set_next(&windows.with[partition][set], *number);
         if (*number >= WINDOWS_MAX) return NULL;

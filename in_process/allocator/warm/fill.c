@@ -3,6 +3,7 @@
 #include "allocator/warm/policy.h"
 #include "base/atomic.h"
 #include "base/bits.h"
+#include "base/panic.h"
 #include "base/random.h"
 #include "os/confined.h"
 #include "os/memory.h"
@@ -24,11 +25,13 @@ static struct {
 static unsigned range_of(size_t bytes) {
     if (bytes <= SLICE_BYTES) return 0;
     unsigned range = 1 + (bit_highest((bytes - 1) / SLICE_BYTES)) / 2;
+    KEEL_ASSERT(range > 0);
     return range < FILL_RANGES ? range : FILL_RANGES - 1;
 }
 
 // Threads may draw the same numbers.
 static size_t random_offset(size_t bytes) {
+    KEEL_ASSERT(bytes > 0);
     static atomic_bits state;
     uint64_t drawn = atomic_get(&state);
     size_t offset = (size_t)(random_next(&drawn) % bytes);
@@ -38,6 +41,7 @@ static size_t random_offset(size_t bytes) {
 
 // With `at_least_all`, an empty place ends the look.
 static unsigned filled_samples(const char* start, size_t bytes, bool at_least_all) {
+    KEEL_ASSERT(start != NULL && bytes > 0);
     unsigned filled = 0;
     for (unsigned i = 0; i < FILL_SAMPLES; i++) {
         bool resident = os_page_is_resident(start + random_offset(bytes));
@@ -49,6 +53,7 @@ static unsigned filled_samples(const char* start, size_t bytes, bool at_least_al
 
 // An empty probe ends the expectation at once; several filled ones restore it.
 static void judge(unsigned range, unsigned filled) {
+    KEEL_ASSERT(range < FILL_RANGES && filled <= FILL_SAMPLES);
     uint32_t here = PART_ALL * filled / FILL_SAMPLES;
     uint32_t before = atomic_get(&ranges[range].part);
     bool first = atomic_get(&ranges[range].judged) == 0;
@@ -59,12 +64,14 @@ static void judge(unsigned range, unsigned filled) {
 
 // The probe leaves its place. False: another thread was faster.
 static bool leave(unsigned range, unsigned i, uintptr_t start) {
+    KEEL_ASSERT(range < FILL_RANGES && i < FILL_PLACES);
     if (!atomic_try_word(&ranges[range].places[i].start, &start, 0)) return false;
     (void)atomic_sub(&ranges[range].watched, 1);
     return true;
 }
 
 static void look(unsigned range, unsigned i, bool last) {
+    KEEL_ASSERT(range < FILL_RANGES && i < FILL_PLACES);
     uintptr_t start = atomic_get_acquire(&ranges[range].places[i].start);
     size_t span = atomic_get(&ranges[range].places[i].span);
     if (start == 0) return;
@@ -107,6 +114,7 @@ static bool is_watched(unsigned range, const char* start) {
 // The size is written before the place is given a start: until then no thread reads it. A page that
 // becomes full a second time may be watched already.
 void fill_watch(char* start, size_t span, size_t bytes) {
+    KEEL_ASSERT(start != NULL && span > 0);
     unsigned range = range_of(bytes);
     if (atomic_get(&ranges[range].watched) >= FILL_PLACES || !os_may_look_yet()) return;
     if (is_watched(range, start)) return;
@@ -141,4 +149,23 @@ void fill_forget(void) {
         atomic_set(&ranges[range].judged, 0);
         atomic_set(&ranges[range].draws, 0);
     }
+}
+
+static bool range_check(unsigned range) {
+    unsigned used = 0;
+    for (unsigned i = 0; i < FILL_PLACES; i++) {
+        if (atomic_get(&ranges[range].places[i].start) == 0) continue;
+        if (atomic_get(&ranges[range].places[i].span) == 0) return false;
+        used++;
+    }
+    return used == atomic_get(&ranges[range].watched) &&
+           atomic_get(&ranges[range].part) <= PART_ALL && atomic_get(&ranges[range].judged) <= 1 &&
+           atomic_get(&ranges[range].draws) < FILL_DRAWS;
+}
+
+bool fill_check(void) {
+    if (!KEEL_CHECKS) return true;
+    for (unsigned range = 0; range < FILL_RANGES; range++)
+        if (!range_check(range)) return false;
+    return true;
 }

@@ -60,4 +60,7 @@ bool fill_doubles(const char* start, size_t bytes, size_t bytes_after);
 // Forgets all. For tests.
 void fill_forget(void);
 
+// Verifies the probes and estimates; only when no other thread is active.
+bool fill_check(void);
+
 #endif

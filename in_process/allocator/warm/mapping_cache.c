@@ -27,6 +27,7 @@ static const struct mapping mapping_none = {NULL, 0};
 
 // A hint. NULL: the place is free, or its mapping cannot be taken.
 static char* start_at(unsigned index) {
+    KEEL_ASSERT(index < MAPPING_PLACES);
     uintptr_t start = atomic_get(&places[index].start);
     return (start & MARKED) != 0 ? NULL : (char*)start;
 }
@@ -40,22 +41,29 @@ static unsigned next_place(unsigned index) {
 
 // The place becomes free, and its member of `used` with it.
 static void place_clear(unsigned index) {
+    KEEL_ASSERT(index < MAPPING_PLACES);
     (void)index_set_remove(&used, index);
     if (atomic_get_ordered(&places[index].start) != 0) (void)index_set_add(&used, index);
 }
 
 static struct mapping place_take(unsigned index) {
+    KEEL_ASSERT(index < MAPPING_PLACES);
     char* start = start_at(index);
     uintptr_t expected = (uintptr_t)start;
     if (start != NULL && !atomic_try_ordered(&places[index].start, &expected, 0)) start = NULL;
     place_clear(index);
     if (start == NULL) return mapping_none;
     struct mapping mapping = {start, page_of(start)->bytes};
+    KEEL_ASSERT(mapping.bytes > SLICE_BYTES && mapping.bytes % os_page_bytes() == 0);
+    KEEL_ASSERT(atomic_get(&page_of(start)->owner) == 0);
     (void)atomic_sub(&mapping_cache_total, (int64_t)mapping.bytes);
     return mapping;
 }
 
 static bool place_fill(unsigned index, struct mapping mapping, uint64_t put_ms) {
+    KEEL_ASSERT(index < MAPPING_PLACES);
+    KEEL_ASSERT((uintptr_t)mapping.start % os_page_bytes() == 0 &&
+                mapping.bytes % os_page_bytes() == 0);
     uintptr_t expected = 0;
     (void)atomic_add(&mapping_cache_total, (int64_t)mapping.bytes);
     // Ordered, as index_set.h demands: a thread that removes the place looks at this word again.
@@ -87,11 +95,14 @@ static bool place_put(struct mapping mapping, uint64_t put_ms) {
 // The system refuses to unmap a part of one of its mappings if the process has as many as it may
 // have. The range stays here then, without its memory, unless it is too small.
 static void unmap_or_put(struct mapping mapping) {
+    KEEL_ASSERT(mapping.start != NULL && mapping.bytes > 0);
+    KEEL_ASSERT((uintptr_t)mapping.start % os_page_bytes() == 0);
     if (os_unmap(mapping.start, mapping.bytes) || mapping.bytes <= SLICE_BYTES) return;
     (void)place_put(mapping, os_clock_ms());
 }
 
 static void put_or_unmap(struct mapping mapping, uint64_t put_ms) {
+    KEEL_ASSERT(mapping.start != NULL);
     if (!place_put(mapping, put_ms)) unmap_or_put(mapping);
 }
 
@@ -101,6 +112,7 @@ void mapping_cache_unmap(struct mapping mapping) {
 
 // Joins `mapping` with a cached neighbour. True: it has grown.
 static bool join_with(unsigned index, struct mapping* mapping) {
+    KEEL_ASSERT(index < MAPPING_PLACES && mapping->bytes > SLICE_BYTES);
     char* start = start_at(index);
     size_t bytes = atomic_get(&places[index].bytes);
     if (start == NULL) return false;
@@ -120,6 +132,8 @@ static bool join_with(unsigned index, struct mapping* mapping) {
 }
 
 void mapping_cache_put(struct mapping mapping) {
+    KEEL_ASSERT(mapping.start != NULL && mapping.bytes > SLICE_BYTES);
+    KEEL_ASSERT(atomic_get(&page_of(mapping.start)->owner) == 0);
     for (unsigned i = first_place(); i < MAPPING_PLACES; i = next_place(i))
         (void)join_with(i, &mapping);
     put_or_unmap(mapping, os_clock_ms());
@@ -127,12 +141,14 @@ void mapping_cache_put(struct mapping mapping) {
 
 // Bytes of the mapping from its first multiple of `alignment` on.
 static size_t usable_bytes(struct mapping mapping, size_t alignment) {
+    KEEL_ASSERT(is_power_of_two(alignment));
     size_t head = round_up((uintptr_t)mapping.start, alignment) - (uintptr_t)mapping.start;
     return head < mapping.bytes ? mapping.bytes - head : 0;
 }
 
 // The place whose mapping fits best: the smallest that is large enough, else the largest.
 static unsigned place_for(size_t bytes, size_t alignment) {
+    KEEL_ASSERT(bytes > 0 && is_power_of_two(alignment));
     unsigned best = MAPPING_PLACES;
     size_t best_bytes = 0;
     for (unsigned i = first_place(); i < MAPPING_PLACES; i = next_place(i)) {
@@ -154,6 +170,7 @@ static struct mapping take_for(size_t bytes, size_t alignment) {
 }
 
 bool mapping_cache_has(size_t bytes, size_t bytes_max) {
+    KEEL_ASSERT(bytes > 0 && bytes <= bytes_max);
     if (mapping_cache_bytes() < bytes) return false;
     unsigned index = place_for(bytes, 1);
     if (index == MAPPING_PLACES) return false;
@@ -164,6 +181,7 @@ bool mapping_cache_has(size_t bytes, size_t bytes_max) {
 // The cut is at a multiple of the slice size from the start, so that no two mappings begin in one
 // slice.
 struct mapping mapping_cache_cut(struct mapping mapping, size_t bytes) {
+    KEEL_ASSERT(mapping.start != NULL && bytes <= mapping.bytes);
     size_t used = round_up(bytes, SLICE_BYTES);
     if (mapping.bytes < used + MAPPING_CUT_MIN) return mapping;
     char* rest = mapping.start + used;
@@ -175,6 +193,7 @@ struct mapping mapping_cache_cut(struct mapping mapping, size_t bytes) {
 
 // Cuts off the part before the first multiple of `alignment`. False: the system refuses.
 static bool cut_head(struct mapping* mapping, size_t alignment) {
+    KEEL_ASSERT(usable_bytes(*mapping, alignment) > 0);
     size_t head = mapping->bytes - usable_bytes(*mapping, alignment);
     struct mapping before = {mapping->start, head};
     if (head >= MAPPING_CUT_MIN)
@@ -187,6 +206,7 @@ static bool cut_head(struct mapping* mapping, size_t alignment) {
 
 // By whole huge pages: their rest goes to the cache.
 static struct mapping grow_to(struct mapping mapping, size_t bytes, bool huge) {
+    KEEL_ASSERT(bytes > mapping.bytes);
     size_t whole = huge ? round_up(bytes, HUGE_SLICES * SLICE_BYTES) : bytes;
     char* start = os_remap_anywhere(mapping.start, mapping.bytes, whole);
     if (start == NULL) {
@@ -202,6 +222,7 @@ static struct mapping grow_to(struct mapping mapping, size_t bytes, bool huge) {
 }
 
 struct mapping mapping_cache_take(size_t bytes, size_t alignment, bool huge) {
+    KEEL_ASSERT(bytes > SLICE_BYTES && bytes % os_page_bytes() == 0);
     struct mapping mapping = take_for(bytes, alignment);
     if (mapping.start == NULL) return mapping;
     if (usable_bytes(mapping, alignment) >= bytes) {
@@ -216,6 +237,7 @@ struct mapping mapping_cache_take(size_t bytes, size_t alignment, bool huge) {
 }
 
 bool mapping_cache_extend(struct mapping* mapping, size_t bytes) {
+    KEEL_ASSERT(bytes > mapping->bytes && bytes % os_page_bytes() == 0);
     char* end = mapping->start + mapping->bytes;
     if (atomic_get(&mapping_cache_total) <= 0) return false;
     for (unsigned i = first_place(); i < MAPPING_PLACES; i = next_place(i)) {
@@ -237,6 +259,7 @@ bool mapping_cache_extend(struct mapping* mapping, size_t bytes) {
 // MiB; discarding them first does not. At most PIECES pieces, which end at multiples of huge pages.
 // False: the system refuses the first one, because the program has locked it.
 static bool discard_in_pieces(char* start, size_t bytes) {
+    KEEL_ASSERT(start != NULL && bytes > 0);
     const size_t huge = HUGE_SLICES * SLICE_BYTES;
     const size_t piece = round_up(bytes / PIECES + 1, huge);
     char* end = start + bytes;
@@ -254,6 +277,8 @@ static bool discard_in_pieces(char* start, size_t bytes) {
 // finds it there. A range that the child finds must be mapped, so it leaves the place before it is
 // unmapped. Locked memory stays.
 static void place_cut(unsigned index, struct mapping mapping, size_t cut) {
+    KEEL_ASSERT(cut > 0 && cut <= mapping.bytes);
+    KEEL_ASSERT(cut % os_page_bytes() == 0);
     char* tail = mapping.start + mapping.bytes - cut;
     if (!discard_in_pieces(tail, cut)) {
         atomic_set(&places[index].put_ms, os_clock_ms());
@@ -268,6 +293,7 @@ static void place_cut(unsigned index, struct mapping mapping, size_t cut) {
         return;
     }
     struct page* page = page_of(mapping.start);
+    KEEL_ASSERT(mapping.bytes - cut > SLICE_BYTES);
     page->bytes -= cut;
     (void)atomic_sub(&mapping_cache_total, (int64_t)cut);
     if (!os_unmap(tail, cut)) { // it stays, without its memory
@@ -280,6 +306,7 @@ static void place_cut(unsigned index, struct mapping mapping, size_t cut) {
 }
 
 size_t mapping_cache_age(uint64_t now_ms, size_t bytes_max) {
+    KEEL_ASSERT(bytes_max > 0);
     if (atomic_get(&mapping_cache_total) <= 0) return 0;
     int64_t delay = option_get(OPTION_RESET_DELAY);
     if (delay < 0) return 0;

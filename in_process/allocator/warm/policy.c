@@ -4,6 +4,7 @@
 #include "allocator/space/window.h"
 #include "allocator/warm/mapping_cache.h"
 #include "base/options.h"
+#include "base/panic.h"
 #include "os/process.h"
 
 struct policy policy;
@@ -111,6 +112,7 @@ static void period_turn(int64_t delay_ms) {
     uint64_t now = os_clock_ms();
     uint64_t end = atomic_get(&policy.period_end_ms);
     uint64_t length = (uint64_t)delay_ms / PERIODS_A_DELAY;
+    KEEL_ASSERT(delay_ms >= 0);
     if (now < end && end <= now + length) return; // else the delay was shortened meanwhile
     if (!atomic_try_bits(&policy.period_end_ms, &end, now + length)) return;
     policy_note();
@@ -140,6 +142,7 @@ bool policy_is_at_rest(void) {
 // --- Large blocks --------------------------------------------------------------------------------
 
 void policy_begin_sparse(struct page* page) {
+    KEEL_ASSERT(page->sparse == 0 && page->bytes > 0);
     page->sparse = 1;
     policy_touch(-sparse_part(page->bytes));
 }
@@ -149,6 +152,7 @@ void policy_end_sparse(struct page* page) {
     policy_touch(sparse_part(page->bytes));
 }
 void policy_resize_large(struct page* page, size_t bytes) {
+    KEEL_ASSERT(page->sparse <= 1 && bytes > 0);
     bool sparse = page->sparse != 0;
     policy_end_sparse(page);
     page->bytes = bytes;
@@ -186,6 +190,10 @@ void policy_forget(void) {
 }
 
 bool policy_check(void) {
+    if (!KEEL_CHECKS) return true;
+    if (atomic_get(&policy.huge) > HUGE_AVAILABLE || atomic_get(&policy.has_keeper) > 1)
+        return false;
+    if (atomic_get(&policy.is_preferred) > 1) return false;
     return atomic_get(&policy.untouched) >= 0 && atomic_get(&policy.trusted) >= 0 &&
            atomic_get(&policy.kept) >= 0 && atomic_get(&policy.under_way) >= 0;
 }

@@ -9,6 +9,7 @@
 #include "base/bits.h"
 #include "base/counters.h"
 #include "base/options.h"
+#include "base/panic.h"
 #include "os/memory.h"
 #include "os/process.h"
 
@@ -36,6 +37,8 @@ void reserve_note(void) {
 
 // Records a run that is in no superblock, for a child of fork that has no such thread.
 static atomic_word* hold(struct free_run run, bool populated) {
+    KEEL_ASSERT(run.slices > 0 && run.slices <= SUPERBLOCK_SLICES);
+    KEEL_ASSERT((uintptr_t)run.start % SLICE_BYTES == 0);
     uintptr_t word = (uintptr_t)run.start | run.slices << 1 | populated;
     for (unsigned i = 0; i < HELD_MAX; i++) {
         uintptr_t none = 0;
@@ -44,6 +47,7 @@ static atomic_word* hold(struct free_run run, bool populated) {
     return NULL;
 }
 static void put_back(struct free_run run, enum run_state state, atomic_word* record) {
+    KEEL_ASSERT(run.slices > 0);
     if (record != NULL) atomic_set_release(record, 0); // first: a run is returned once
     run_return(run, state);
 }
@@ -61,8 +65,10 @@ static void put_back_held(void) {
 
 // Adds the number of calls to the system to *calls.
 static size_t discard_run(unsigned slices_max, unsigned* calls) {
+    KEEL_ASSERT(slices_max > 0);
     struct free_run run = run_take_dirty(slices_max);
     if (run.slices == 0) return 0;
+    KEEL_ASSERT(run.slices <= slices_max || run.slices == HUGE_SLICES);
     atomic_word* record = hold(run, false);
     bool splits = run_splits_unit(run);
     if (splits) huge_units_forbid(run);
@@ -101,6 +107,7 @@ size_t reserve_discard(unsigned slices_max) {
 // The system may have populated a part. That part must not stay, because nothing would discard it:
 // the slices count as cold.
 static void populate_undo(struct free_run run, atomic_word* record) {
+    KEEL_ASSERT(run.slices > 0);
     bool discarded = os_discard(run.start, run.slices * SLICE_BYTES);
     put_back(run, discarded ? RUN_DISCARDED : RUN_POPULATED, record); // all zero in both cases
     count_event(EVENT_POPULATE_REFUSED, 1);
@@ -114,6 +121,7 @@ static bool is_first_unit(void) {
 
 // Near a limit the system refuses os_populate, but not os_touch: so the first page decides.
 static size_t populate(struct free_run run, bool as_unit) {
+    KEEL_ASSERT(!as_unit || run.slices % HUGE_SLICES == 0);
     size_t bytes = run.slices * SLICE_BYTES;
     if (run.slices == 0) return 0;
     atomic_word* record = hold(run, true);
@@ -142,6 +150,7 @@ static size_t populate(struct free_run run, bool as_unit) {
 }
 
 size_t reserve_populate(unsigned slices_max) {
+    KEEL_ASSERT(slices_max > 0);
     (void)atomic_add(&maintained, 1);
     struct free_run run = run_take_cold(slices_max);
     if (run.slices == 0 && window_grow(1)) run = run_take_cold(slices_max);
@@ -156,6 +165,7 @@ size_t reserve_populate_huge(void) {
     struct free_run run = run_take_closed();
     if (run.slices != 0) {
         (void)atomic_add(&policy.under_way, 1);
+        KEEL_ASSERT(run.slices == HUGE_SLICES);
         atomic_set(&missed, 0);
         huge_unit_prefer(run);
         done = populate(run, true);
@@ -168,6 +178,7 @@ size_t reserve_populate_huge(void) {
 
 // There are no warm slices that fit. True: this thread has populated a unit.
 static bool populate_if_behind(unsigned slices) {
+    KEEL_ASSERT(slices > 0);
     if (!policy_admits_unit(slices)) return false;
     uint64_t most = atomic_get(&policy.under_way) == 0 ? MISSED_SLICES_MAX : MISSED_BESIDE_MAX;
     uint64_t now = atomic_add(&missed, slices) + slices;
@@ -180,6 +191,7 @@ static bool populate_if_behind(unsigned slices) {
 }
 
 struct run reserve_take(unsigned slices) {
+    KEEL_ASSERT(slices > 0 && slices <= RUN_SLICES_MAX);
     struct run run = run_allocate_warm(slices);
     return run.start == NULL && populate_if_behind(slices) ? run_allocate_warm(slices) : run;
 }
@@ -190,6 +202,7 @@ bool reserve_admits_warm(void) {
 }
 
 void reserve_step_large(size_t slices) {
+    KEEL_ASSERT(slices > RESERVE_LARGE_SLICES);
     if (policy_has_keeper()) return;
     (void)mapping_cache_age(os_clock_ms(), slices * SLICE_BYTES);
     size_t due = policy_surplus();
@@ -235,4 +248,11 @@ bool limit_admits(size_t bytes) {
     if (KEEL_LIKELY(limit <= 0)) return true;
     size_t held = limit_held_bytes();
     return held <= (uint64_t)limit && bytes <= (uint64_t)limit - held;
+}
+
+bool reserve_check(void) {
+    if (!KEEL_CHECKS) return true;
+    for (unsigned i = 0; i < HELD_MAX; i++)
+        if (atomic_get(&held[i]) != 0) return false;
+    return atomic_get(&maintained) == 0 && atomic_get(&missed) < MISSED_BESIDE_MAX + HUGE_SLICES;
 }

@@ -55,6 +55,9 @@ bool reserve_is_maintained(void);
 // In the child of a fork, which has only the forking thread.
 void reserve_forget(void);
 
+// Verifies that no run is held; only when no other thread is active.
+bool reserve_check(void);
+
 // Discards all free slices. Unbounded; for explicit requests.
 void reserve_discard_all(void);
 

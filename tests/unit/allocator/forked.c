@@ -106,7 +106,9 @@ static void test_own_pending_queue(void) {
     CHECK(remote_queue_announce(&heap->remote_queue, block));
     CHECK(remote_list_push(page_of_block(last), list_of_one(last)));
     (void)remote_queue_announce(&heap->remote_queue, last);
+    CHECK(remote_queue_enter(&heap->remote_queue));
     struct page* page = remote_queue_take(&heap->remote_queue, &list);
+    remote_queue_leave(&heap->remote_queue);
     CHECK(page == page_of_block(last) && atomic_get(&heap->remote_queue.head) == 0);
     CHECK(remote_queue_contains(&heap->remote_queue, half_sent));
     (void)page_push_list(page, list_head(list.word), list.tail, list_count(list.word));

@@ -230,6 +230,7 @@ static void test_kept_lists(void) {
         pages[i] = page_of_block(blocks[i][0]);
         CHECK(page_of_block(blocks[i][1]) == pages[i] && (i == 0 || pages[i] != pages[i - 1]));
     }
+    CHECK(remote_queue_enter(&queue)); // this thread is the consumer
     for (unsigned order = 0; order < ORDERS; order++) {
         unsigned left[KEPT] = {0, 1, 2, 3};
         unsigned choices = order;
