@@ -38,8 +38,8 @@ void superblock_correct_dirty(struct window* window, unsigned index);
 // Every run that is taken or released changes `held`, so it shares a cache line with nothing that
 // is read more often. The two counts are in one word: one write for each run.
 struct slice_counts {
-    // Slices given out, times 2^32, plus free slices that may occupy memory. Momentarily both may be
-    // negative. At most 2^28 each (WINDOWS_MAX).
+    // Slices given out, times 2^32, plus free slices that may occupy memory. Momentarily either may
+    // be negative. At most 2^28 each (WINDOWS_MAX).
     KEEL_ALIGNED(KEEL_CACHE_LINE) atomic_signed held;
     atomic_bits narrow_missed; // slices that were to be warm and were not (run_narrow_missed)
 };
