@@ -54,7 +54,8 @@ if stated is None or int(stated.group(1)) != len(used):
 
 declared = set()
 for header in headers:
-    text = re.sub(r"^typedef .*$", "", text_of(ROOT / "in_process" / header), flags=re.M)
+    text = text_of(ROOT / "in_process" / header)
+    text = re.sub(r"^typedef .*$", "", text, flags=re.M)
     declared |= set(CALL.findall(text))
 shared = {name for path in OS.glob("*.[ch]") if not path.name.startswith("linux_")
           for name in DEFINITION.findall(text_of(path))}
