@@ -62,7 +62,8 @@ shared = {name for path in OS.glob("*.[ch]") if not path.name.startswith("linux_
 layers = {"linux": OS.glob("linux_*.c"), "posix": (OS / "posix").glob("*.c")}
 for layer, files in layers.items():
     defined = shared.union(*(DEFINITION.findall(text_of(path)) for path in files))
-    faults += [f"the layer {layer} does not define {name}" for name in sorted(declared & used - defined)]
+    faults += [f"the layer {layer} does not define {name}"
+               for name in sorted(declared & used - defined)]
 
 print(f"the allocator uses {len(used)} functions of os/")
 for fault in faults:
