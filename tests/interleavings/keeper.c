@@ -56,7 +56,6 @@ size_t reserve_populate(unsigned slices_max) {
     return slices_max;
 }
 void reserve_forget(void) {}
-atomic_state os_confinement; // os/confined.h
 struct policy policy;
 // The target stays what kl_warm demands.
 size_t policy_rest(void) {

@@ -3,6 +3,7 @@
 #include "base/panic.h"
 #include "engine.h"
 #include "os/call.h"
+#include "os/confined.h"
 #include "os/huge.h"
 #include "os/machine.h"
 #include "os/memory.h"
@@ -22,6 +23,8 @@ static struct {
     bool taken;    // in this run, or by prepare
     bool for_ever; // by prepare
 } mappings[MAPPINGS_MAX];
+
+atomic_state os_confinement; // no filter of system calls is known
 
 static bool refuses;
 static const void* sleeps_on[THREADS_MAX];
