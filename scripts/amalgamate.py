@@ -29,6 +29,10 @@ OVERRIDING = "override"
 PUBLIC = [path for path in sorted(headers.PUBLIC.glob("*.h"),
                                   key=lambda path: (path.name != "keel.h", path.name))
           if headers.exported(path) and path.name != "recorder.h"]
+# Stands first: a target that cannot have Keel may also lack the headers.
+TARGET = '#if __SIZEOF_POINTER__ != 8\n#error "{}"\n#endif\n'.format(
+    re.search(r'^_Static_assert\(sizeof\(void\*\) == 8, "(.*)"\);$',
+              (SOURCES / "base/attributes.h").read_text(), re.M).group(1))
 LICENSE = (SOURCES.parent / "LICENSE").read_text()
 
 # Comments, strings and members as a whole; otherwise single words.
@@ -149,7 +153,7 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
     header = public_header()
     version = ".".join(re.findall(r"KEEL_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", header))
-    begin = INTRODUCTION.format(version=version, license=commented(LICENSE)) + SWITCHES
+    begin = INTRODUCTION.format(version=version, license=commented(LICENSE)) + TARGET + SWITCHES
     system, body = Amalgamation().text()
     with tempfile.TemporaryDirectory() as scratch:
         (Path(scratch) / "keel.h").write_text(header)

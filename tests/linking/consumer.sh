@@ -5,6 +5,7 @@
 set -uo pipefail
 # shellcheck source=tests/linking/runs.sh
 source "$(dirname "$0")/runs.sh"
+here=$(cd "$(dirname "$0")" && pwd)
 way=$1 samples=$2 root=$3
 prefix=$root/prefix
 work=$root/$way
@@ -122,7 +123,7 @@ CMAKE
         runs uses build/mimalloc-symbols libkeel.so
         runs uses build/mimalloc-static-symbols none
         ;;
-    amalgamation) # needs no prefix: the two files are written into the empty folder
+    amalgamation) # the two files are written into the empty folder; the prefix is compared with it
         rm -rf compiler cmake
         runs python3 "$(dirname "$samples")/../scripts/amalgamate.py" amalgamation
         for cc in gcc clang; do
@@ -130,6 +131,15 @@ CMAKE
             runs make -C amalgamation CC="$cc"
             for program in beside everything; do runs "amalgamation/$program"; done
             runs make -C amalgamation clean
+            for override in 0 1; do
+                runs "$cc" -w -fvisibility=hidden -DKEEL_OVERRIDE=$override \
+                    -c amalgamation/keel.c -o keel$override.o
+            done
+            runs "$here/bundled.py" "$prefix/lib/libkeel_api.so" keel0.o
+            runs "$here/bundled.py" "$prefix/lib/libkeel.so" keel1.o
+            [ "$(uname -m)" = x86_64 ] || continue # a target of 32 bits without further packages
+            runs eval "! $cc -m32 -fsyntax-only amalgamation/keel.c 2>narrow"
+            runs grep "Keel needs a target with addresses of 64 bits" narrow
         done
         ;;
     *) echo "unknown way: $way"; exit 2 ;;

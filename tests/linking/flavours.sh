@@ -27,10 +27,13 @@ refuses "${CC:-cc}" -fsyntax-only -DKEEL_DEBUG=1 -DKEEL_SECURE=1 single/keel.c
 
 for flavour in secure debug; do
     option=KEEL_${flavour^^}
-    runs "${CC:-cc}" -fsyntax-only -D$option=1 -DKEEL_OVERRIDE=1 single/keel.c
+    runs "${CC:-cc}" -w -fvisibility=hidden -D$option=1 -DKEEL_OVERRIDE=1 -c single/keel.c \
+        -o $flavour.o
     runs cmake -S "$sources" -B $flavour -D$option=ON -DKEEL_TESTS=OFF -DCMAKE_BUILD_TYPE=Release
     runs cmake --build $flavour -j2 --target flavour
     runs cmake --install $flavour --prefix "$PWD/prefix" --component libraries
+    # The archive: the shared library has checked copies, too.
+    runs "$sources/tests/linking/bundled.py" prefix/lib/libkeel-$flavour.a $flavour.o
 done
 
 # Ends with 0 if a second free of a small block ends its child.

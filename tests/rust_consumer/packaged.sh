@@ -2,12 +2,13 @@
 # Tests the crate `keel` without its repository: packs it, unpacks the package in an empty folder,
 # and builds and runs the consumer with it.
 #
-#     packaged.sh FOLDER      FOLDER is emptied first
+#     packaged.sh LIBRARY_FOLDER FOLDER      FOLDER is emptied first
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-rm -rf "$1"
-mkdir -p "$1"
-folder=$(cd "$1" && pwd)
+libraries=$(cd "$1" && pwd)
+rm -rf "$2"
+mkdir -p "$2"
+folder=$(cd "$2" && pwd)
 # Not below the repository, so that its files cannot be found.
 empty=$(mktemp -d)
 trap 'rm -rf "$empty"' EXIT
@@ -18,6 +19,14 @@ mv "$empty"/keel-* "$empty/keel"
 for file in LICENSE README.md Cargo.toml build.rs src/lib.rs src/sys.rs c/keel.c c/keel.h; do
     [ -s "$empty/keel/$file" ] || { echo "$file is not in the package" >&2; exit 1; }
 done
+
+# Its C has all that the libraries have.
+for override in 0 1; do
+    cc -w -fvisibility=hidden -DKEEL_OVERRIDE=$override -c "$empty/keel/c/keel.c" \
+        -o "$empty/keel$override.o"
+done
+"$here/../linking/bundled.py" "$libraries/libkeel_api.so" "$empty/keel0.o"
+"$here/../linking/bundled.py" "$libraries/libkeel.so" "$empty/keel1.o"
 
 mkdir "$empty/consumer"
 cp -r "$here"/{Cargo.lock,src} "$empty/consumer"

@@ -14,9 +14,16 @@ consumer() { # consumer FEATURES: runs the tests and the program itself
     cargo test --release --locked --quiet --features "$1"
     cargo run --release --locked --quiet --features "$1"
 }
+compiled() { # compiled FEATURES LIBRARY: checks that the crate has all files of the library
+    archive=$(cargo build --release --locked --quiet --features "$1" --message-format=json |
+        sed -n '/"build-script-executed"/s|.*"out_dir":"\([^"]*/keel-[^"/]*/out\)".*|\1|p')
+    ../linking/bundled.py "$libraries/$2" "$archive/libkeel_bundled.a"
+}
 
 consumer ""
+compiled "" libkeel_api.so
 consumer override
+compiled override libkeel.so
 export KEEL_LIB_DIR=$libraries LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 consumer system
 consumer system,override
