@@ -187,11 +187,8 @@ static void page_destroy(struct page* page) {
         large_release(page);
         return;
     }
-    char* start = page->start;
-    unsigned slices = (unsigned)(page->bytes / SLICE_BYTES);
     page_forget_blocks(page);
-    page_end(page);
-    run_release(start, slices);
+    page_release(page);
 }
 
 void user_heap_destroy(struct user_heap* user) {

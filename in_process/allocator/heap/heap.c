@@ -177,7 +177,7 @@ static struct run run_without_arena(struct heap* heap, unsigned slices, bool wor
 static struct run run_for(struct heap* heap, unsigned slices, bool worth_warm) {
     KEEL_ASSERT(slices > 0);
     size_t bytes = slices * SLICE_BYTES;
-    struct run run = {NULL, false, false};
+    struct run run = {NULL, false, false, 0};
     if (!limit_admits(bytes) || !heap_admits(heap, bytes)) return run;
     if (heap->arena != NULL)
         run = arena_take(heap->arena, slices, 1);
@@ -252,7 +252,7 @@ static uint32_t fresh_block_bytes(struct heap* heap, unsigned size_class) {
 static struct run run_for_page(struct heap* heap, unsigned size_class, unsigned* slices,
                                bool worth_warm) {
     KEEL_ASSERT(*slices > 0);
-    struct run none = {NULL, false, false};
+    struct run none = {NULL, false, false, 0};
     if (class_is_fitted(size_class)) { // near the limit only short runs may be left
         size_t block_bytes = fresh_block_bytes(heap, size_class);
         for (; *slices * SLICE_BYTES / block_bytes >= PAGE_BLOCKS_MIN; *slices /= 2) {
@@ -316,6 +316,7 @@ struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_
     bool shared = class_partition(size_class) == 0; // kept slices are of partition 0
     char* start = slices == 1 && shared ? own_slice_take(heap) : NULL;
     unsigned fresh = 0;
+    unsigned untouched = 0;
     bool cold = false; // no system page is known to be resident
     *from_slices = start == NULL;
     if (start == NULL) {
@@ -328,6 +329,7 @@ struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_
             policy_trust(slices);
         }
         fresh |= run.zero ? PAGE_ZERO : 0u;
+        untouched = run.untouched;
         cold = !run.warm;
         start = run.start;
     }
@@ -339,6 +341,7 @@ struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_
     fresh |= resident < all ? cold_flags(heap) : PAGE_WARM;
     struct page* page =
         page_begin_fitted(start, slices, size_class, (uintptr_t)heap, fresh, resident, block_bytes);
+    if (untouched > 0) page_note_untouched(page, untouched);
     if (may_fit(heap, size_class)) *wanted_of(heap, size_class) = 0;
     make_current(heap, size_class, page);
     atomic_bump(&heap->counts[HEAP_PAGES_BEGUN], 1);
@@ -367,10 +370,12 @@ bool heap_page_emptied(struct heap* heap, struct page* page) {
     unsigned slices = (unsigned)(page->bytes / SLICE_BYTES);
     bool keeps = slices == 1 && class_partition(page->size_class) == 0 && may_keep(heap, start);
     if (is_wide(page->size_class)) fill_end(start, SLICE_BYTES);
-    page_end(page);
     atomic_bump(&heap->counts[HEAP_PAGES_ENDED], 1);
-    if (keeps) return heap_keep_run(heap, start, slices);
-    run_release(start, slices);
+    if (keeps) {
+        page_end(page);
+        return heap_keep_run(heap, start, slices);
+    }
+    page_release(page);
     heap_unhold(heap, slices * SLICE_BYTES);
     return true;
 }

@@ -25,10 +25,7 @@ static bool is_complete(const struct heap* heap, const struct page* page) {
 }
 
 static void release_page(struct page* page) {
-    char* start = page->start;
-    unsigned slices = (unsigned)(page->bytes / SLICE_BYTES);
-    page_end(page);
-    run_release(start, slices);
+    page_release(page);
     count_event(EVENT_RELIEVED_PAGES, 1);
 }
 

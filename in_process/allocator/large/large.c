@@ -108,7 +108,7 @@ static struct large large_cached(size_t bytes, size_t alignment, bool filled) {
 // kept in quarantine. Start NULL: none fits.
 static struct large large_filled(size_t bytes, size_t alignment) {
     unsigned slices = (unsigned)slices_for(bytes);
-    struct run run = {NULL, false, false};
+    struct run run = {NULL, false, false, 0};
     if (slices <= HUGE_SLICES)
         run = reserve_take(slices);
     else if (slices <= RUN_SLICES_MAX)

@@ -1,4 +1,5 @@
 #include "allocator/page/page.h"
+#include "allocator/space/run.h"
 #include "base/bits.h"
 #include "base/counters.h"
 #include "base/panic.h"
@@ -46,6 +47,7 @@ static const uint8_t* random_order(unsigned count, uint8_t* buffer) {
 // --- Residence -----------------------------------------------------------------------------------
 
 #define SLICE_PAGES ((unsigned)(SLICE_BYTES / SYSTEM_PAGE))
+#define SLICE_ABSENT (SLICE_PAGES + 1)
 
 unsigned page_resident(const char* start, unsigned slices) {
     KEEL_ASSERT((uintptr_t)start % SLICE_BYTES == 0 && slices > 0);
@@ -53,7 +55,7 @@ unsigned page_resident(const char* start, unsigned slices) {
     unsigned resident = 0;
     for (unsigned i = 0; i < slices; i++) {
         unsigned absent = page_use(page + i)->absent;
-        KEEL_ASSERT(absent <= SLICE_PAGES);
+        KEEL_ASSERT(absent <= SLICE_PAGES); // a free slice is not noted as untouched
         resident += SLICE_PAGES - absent;
         if (absent != 0) break;
     }
@@ -67,6 +69,13 @@ static unsigned resident_now(const struct page* page) {
     unsigned touched = (unsigned)((carved + SYSTEM_PAGE - 1) / SYSTEM_PAGE);
     if ((use->fresh & PAGE_COLD) == 0) return (unsigned)(page->bytes / SYSTEM_PAGE);
     return touched > use->resident ? touched : use->resident;
+}
+
+void page_note_untouched(struct page* page, unsigned untouched) {
+    unsigned slices = (unsigned)(page->bytes / SLICE_BYTES);
+    KEEL_ASSERT(untouched <= slices);
+    for (unsigned i = slices - untouched; i < slices; i++)
+        page_use(page + i)->absent = SLICE_ABSENT;
 }
 
 // How much the program has not touched yet. The part that is not resident counts as that.
@@ -246,6 +255,23 @@ void page_end(struct page* page) {
     page_end_trust(page);
     unsigned slices = (unsigned)(page->bytes / SLICE_BYTES);
     for (unsigned i = 0; i < slices; i++) atomic_set_release(&page[i].owner, 0);
+}
+
+// The slices at the page's start that may occupy memory.
+static unsigned touched_slices(const struct page* page) {
+    unsigned touched = (resident_now(page) + SLICE_PAGES - 1) / SLICE_PAGES;
+    unsigned slices = (unsigned)(page->bytes / SLICE_BYTES);
+    while (slices > touched && page_use(page + slices - 1)->absent == SLICE_ABSENT) slices--;
+    return slices;
+}
+
+void page_release(struct page* page) {
+    char* start = page->start;
+    unsigned slices = (unsigned)(page->bytes / SLICE_BYTES);
+    unsigned touched = touched_slices(page);
+    page_end(page);
+    if (touched > 0) run_release(start, touched);
+    if (touched < slices) run_release_empty(start + touched * SLICE_BYTES, slices - touched);
 }
 
 void page_forget_blocks(struct page* page) {

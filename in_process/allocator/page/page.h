@@ -99,6 +99,12 @@ struct page* page_begin_fitted(char* start, unsigned slices, unsigned size_class
 // linear in the blocks, at most 4,096 of 16 bytes, and verifies that they are free.
 void page_end(struct page* page);
 
+// The last `untouched` slices of a page that has just begun occupy no memory.
+void page_note_untouched(struct page* page, unsigned untouched);
+// Ends the page and releases its slices. Those that it never reached and that occupied no memory
+// before it are released as such: they would count as resident.
+void page_release(struct page* page);
+
 // A page that began warm on trust has been filled, or is empty: it does not count any more.
 KEEL_INLINE void page_end_trust(struct page* page) {
     struct page_use* use = page_use(page);

@@ -12,7 +12,7 @@ static KEEL_LARGER struct arena arenas[ARENAS_MAX];
 static struct os_lock table_lock; // which entries hold an arena; before an arena's lock
 atomic_state arenas_in_use;
 
-static const struct run run_none = {NULL, false, false};
+static const struct run run_none = {NULL, false, false, 0};
 
 static size_t words_of(size_t slices) {
     return (slices + 63) / 64;
@@ -86,7 +86,7 @@ static struct run take(struct arena* arena, size_t slices, size_t alignment, siz
     bits_set(arena->zero, first, slices, false);
     atomic_bump(&arena->live, slices);
     char* start = (char*)arena_range(arena).start + first * SLICE_BYTES;
-    return (struct run){start, zero, arena->populated};
+    return (struct run){start, zero, arena->populated, 0};
 }
 
 struct run arena_take(struct arena* arena, size_t slices, size_t alignment_slices) {

@@ -92,7 +92,7 @@ extern atomic_state arenas_in_use; // entries of the table that may hold an aren
 struct run arena_take_any(size_t slices, size_t alignment_slices);
 KEEL_INLINE struct run arena_take_shared(size_t slices, size_t alignment_slices) {
     if (KEEL_LIKELY(atomic_get(&arenas_in_use) == 0) || partition_now() != 0)
-        return (struct run){NULL, false, false};
+        return (struct run){NULL, false, false, 0};
     return arena_take_any(slices, alignment_slices);
 }
 

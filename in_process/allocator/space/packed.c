@@ -7,7 +7,7 @@
 
 #define SLICE_UNITS ((unsigned)(SLICE_BYTES / PACKED_UNIT))
 
-static const struct run packed_none = {NULL, false, false};
+static const struct run packed_none = {NULL, false, false, 0};
 
 // --- The word `shared` ---------------------------------------------------------------------------
 //
@@ -285,7 +285,7 @@ static struct run place_take(const struct place* place) {
     if (place->joins_before != 0) run.zero &= share_of(place->joins_before).zero;
     count_event(EVENT_SLICES_TAKEN, whole.count);
     if (!run.warm) (void)atomic_add(&slice_counts.narrow_missed, whole.count);
-    return (struct run){place->window->base + place->start * PACKED_UNIT, run.zero, false};
+    return (struct run){place->window->base + place->start * PACKED_UNIT, run.zero, false, 0};
 }
 
 // --- Searching -----------------------------------------------------------------------------------
@@ -375,7 +375,7 @@ static struct run whole_take(size_t units, bool everywhere) {
     struct place place = {.window = window, .units = units};
     place.start = (size_t)(run.start - window->base) / PACKED_UNIT;
     place_begin_shares(&place, run.zero);
-    return (struct run){run.start, run.zero, false};
+    return (struct run){run.start, run.zero, false, 0};
 }
 
 struct run packed_allocate(size_t bytes) {

@@ -44,7 +44,7 @@ static bool range_is_free(struct window* window, size_t slice, unsigned slices, 
 bool range_take(struct window* window, size_t slice, unsigned slices, struct run* run,
                 unsigned* failed) {
     KEEL_ASSERT(slice + slices <= WINDOW_SLICES);
-    *run = (struct run){window->base + slice * SLICE_BYTES, true, true};
+    *run = (struct run){window->base + slice * SLICE_BYTES, true, true, 0};
     // First a look: what is taken and given back counts as touched from then on.
     if (!range_is_free(window, slice, slices, failed)) return false;
     size_t rest = slice;
@@ -59,6 +59,8 @@ bool range_take(struct window* window, size_t slice, unsigned slices, struct run
         struct run taken = slices_take(superblock, part.mask, run->start);
         run->zero &= taken.zero;
         run->warm &= taken.warm;
+        bool none = taken.untouched == bit_count(part.mask);
+        run->untouched = taken.untouched + (none ? run->untouched : 0);
     }
     return true;
 }

@@ -16,7 +16,7 @@
 #define WIDE_LOOKS 64u   // places compared for a run of several superblocks
 #define WIDE_TRIES 128u  // each failed try has removed a superblock from a set
 
-static const struct run run_none = {NULL, false, false};
+static const struct run run_none = {NULL, false, false, 0};
 
 size_t run_narrow_taken(void) {
     return event_total(EVENT_SLICES_TAKEN);

@@ -24,9 +24,10 @@
 #define RUN_SLICES_MAX 1024u // 64 MiB; a larger block is always a jumbo (jumbo.h)
 
 struct run {
-    char* start; // NULL: no memory
-    bool zero;   // every byte is known to be zero
-    bool warm;   // all of it has been touched: using it takes no page fault
+    char* start;        // NULL: no memory
+    bool zero;          // every byte is known to be zero
+    bool warm;          // all of it has been touched: using it takes no page fault
+    unsigned untouched; // slices at its end that were not touched: they occupy no memory
 };
 
 // The slices to prefer. Warm ones cost neither a page fault nor further memory: right for memory

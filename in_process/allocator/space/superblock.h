@@ -63,7 +63,8 @@ KEEL_INLINE struct run slices_take(struct superblock* superblock, uint64_t mask,
     KEEL_ASSERT((zero & ~touched) == 0);
     int64_t count = (int64_t)bit_count(mask);
     slices_count(count, touched == mask ? -count : -(int64_t)bit_count(touched));
-    return (struct run){start, touched == zero, touched == mask};
+    unsigned untouched = touched == 0 ? (unsigned)count : bit_highest(mask) - bit_highest(touched);
+    return (struct run){start, touched == zero, touched == mask, untouched};
 }
 
 // Makes slices of the caller free again.

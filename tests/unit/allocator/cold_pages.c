@@ -145,6 +145,38 @@ static void test_absent_wide(void) {
     run_release(run.start, WIDE_PAGE_SLICES);
 }
 
+// A page of several slices that ends early leaves the slices that it never reached without memory.
+static void test_untouched(void) {
+    enum { REACHED = 2 };
+    reserve_discard_all();
+    unsigned wide = size_class_of(ONE_SLICE_BYTES_MAX + 1);
+    for (unsigned had_memory = 0; had_memory <= WIDE_PAGE_SLICES; had_memory++) {
+        struct run run = run_allocate_narrow(WIDE_PAGE_SLICES, RUN_SMALL);
+        CHECK(run.start != NULL && run.untouched == WIDE_PAGE_SLICES);
+        run_release(run.start, WIDE_PAGE_SLICES);
+        reserve_discard_all();
+        // The first slices have been used before.
+        struct run before = had_memory > 0 ? run_allocate_narrow(had_memory, RUN_SMALL) : run;
+        CHECK(before.start == run.start);
+        if (had_memory > 0) run_release(before.start, had_memory);
+        size_t dirty = run_dirty_slices();
+        CHECK(dirty == had_memory);
+        run = run_allocate(WIDE_PAGE_SLICES);
+        CHECK(run.start == before.start && run.untouched == WIDE_PAGE_SLICES - had_memory);
+        struct page* page =
+            page_begin(run.start, WIDE_PAGE_SLICES, wide, (uintptr_t)thread_heap, PAGE_COLD, 0);
+        page_note_untouched(page, run.untouched);
+        uint32_t bytes = page->block_bytes;
+        while (page_use(page)->carved * bytes <= SLICE_BYTES) CHECK(page_carve(page) != NULL);
+        unsigned carved = page_use(page)->carved;
+        CHECK(carved * bytes <= REACHED * SLICE_BYTES);
+        for (unsigned i = 0; i < carved; i++) (void)page_push(page, page->start + i * bytes);
+        page_release(page);
+        CHECK(run_dirty_slices() == (had_memory > REACHED ? had_memory : REACHED));
+        reserve_discard_all();
+    }
+}
+
 // What is not carved yet is not used.
 static void test_used(void) {
     char* start = cold_slice();
@@ -392,6 +424,7 @@ int main(void) {
     if (!KEEL_SECURE) { // its blocks have states and are carved into arrays
         test_absent();
         test_absent_wide();
+        test_untouched();
         test_used();
     }
     test_units();
