@@ -34,7 +34,7 @@ pub struct Group {
     pub bytes: u64,
     /// The different stacks, each from the call site outwards. Empty stacks are unknown.
     pub stacks: Vec<Vec<Frame>>,
-    /// The calls in the order of time. Only the first [`LISTED`] of a zone are listed.
+    /// The calls in the order of time. Only the first 100,000 of a zone are listed.
     pub violations: Vec<Violation>,
 }
 

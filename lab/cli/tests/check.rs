@@ -1,5 +1,7 @@
 //! `keel check`: unchanged programs pass, one more allocation is caught, every call in a zone is
 //! found, and what does not occur cannot be checked.
+
+#![allow(clippy::print_stderr, reason = "a skipped test prints why")]
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod common;
@@ -370,7 +372,7 @@ fn zones_of_the_header_and_of_a_scheduling_class_are_found() {
     assert!(shown.contains("malloc of 20 B") && shown.contains("free of 20 B"), "{shown}");
     let (code, shown, errors) = check(folder, &["--zone", "class=realtime", "--", "./audio", "1"]);
     if code == 3 {
-        eprintln!("skipped: the system grants no SCHED_FIFO: {errors}");
+        eprintln!("SKIPPED: the system grants no SCHED_FIFO: {errors}");
         return;
     }
     assert_eq!(code, 1, "{shown}{errors}");

@@ -1,5 +1,7 @@
 //! The snippets of integrations/, each with its client if this machine has it: a kept budget
 //! passes, and a broken one fails.
+
+#![allow(clippy::print_stderr, reason = "a skipped test prints why")]
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod common;
@@ -32,7 +34,7 @@ fn budget(folder: &Path, allocations: u32) {
 fn client(name: &str) -> Option<Command> {
     let found = Command::new(name).arg("--version").output();
     if !found.is_ok_and(|output| output.status.success()) {
-        eprintln!("skipped: {name} is not here");
+        eprintln!("SKIPPED: {name} is not here");
         return None;
     }
     let keel = Path::new(env!("CARGO_BIN_EXE_keel")).parent().unwrap();
@@ -126,7 +128,7 @@ fn cargo() {
 fn catch2() {
     let has_header = ["/usr/include/catch2", "/usr/local/include/catch2"];
     if !has_header.iter().any(|folder| Path::new(folder).join("catch.hpp").exists()) {
-        eprintln!("skipped: catch2/catch.hpp is not here");
+        eprintln!("SKIPPED: catch2/catch.hpp is not here");
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -164,7 +166,7 @@ fn the_files_of_the_services_are_yaml_that_calls_keel() {
                    for name in sys.argv[1:]:\n    print(yaml.safe_load(open(name)))\n";
     let output = python.args(["-c", program]).args(names.map(snippet)).output().unwrap();
     if output.status.code() == Some(77) {
-        eprintln!("skipped: PyYAML is not here");
+        eprintln!("SKIPPED: PyYAML is not here");
         return;
     }
     assert!(output.status.success(), "{}", text(&output));
