@@ -81,7 +81,10 @@ bool large_contains(const void* address);
 // quarantine. At most 32 steps.
 void large_require_not_freed(const void* address);
 
-// Begins a block on slices of the caller whose content is unknown.
+// Begins a block on memory of the caller. `flags` are those of its page (page_map.h).
+void large_enter(char* start, size_t bytes, uintptr_t flags);
+
+// The same on slices whose content is unknown.
 void large_begin(char* start, size_t slices);
 
 // Ends a block with PAGE_LARGE; its slices are the caller's then.
