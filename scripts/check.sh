@@ -41,5 +41,10 @@ step "mutations" python3 tests/mutants/run.py --check
 step "reference page" python3 scripts/reference.py --check
 # With --workspace, as in every build: another selection would compile dependencies anew.
 cargo build --release --quiet --locked --workspace --bin keel-tidy || failed=1
-"${CARGO_TARGET_DIR:-target}/release/keel-tidy" --build build/cmake || failed=1
+tidy=${CARGO_TARGET_DIR:-target}/release/keel-tidy
+"$tidy" --build build/cmake || failed=1
+# The flavours have sources of their own, and calls that the plain one compiles away.
+for flavour in secure debug; do
+    step "objects, $flavour" "$tidy" --build build/cmake-$flavour objects
+done
 exit $failed
