@@ -53,6 +53,12 @@ _Static_assert(sizeof(void*) == 8, "Keel needs a target with addresses of 64 bit
 // Hides a value from the compiler, which then keeps it in one register and does not form a second
 // address from the same symbol.
 #define KEEL_OPAQUE(value) __asm__("" : "+r"(value))
+#if defined(__x86_64__)
+#define KEEL_OPAQUE_VECTOR(value) __asm__("" : "+x"(value)) // of 16 bytes
+#else
+#define KEEL_OPAQUE_VECTOR(value) __asm__("" : "+w"(value))
+#endif
+#define KEEL_FALL_THROUGH __attribute__((fallthrough))
 
 #define KEEL_CACHE_LINE 64
 

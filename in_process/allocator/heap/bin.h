@@ -57,10 +57,9 @@ KEEL_INLINE void bin_take_first(struct heap* heap, unsigned size_class, struct b
 KEEL_INLINE struct block* bin_try_pop(struct heap* heap, struct request_row row, unsigned partition,
                                       uintptr_t key) {
     size_t size_class = (size_t)row.above_first + 1 + partition * SIZE_COUNT;
-    uintptr_t slot = heap->bin[size_class].slot;
-    struct block* block = *(struct block**)((uintptr_t)heap + slot);
-    if (KEEL_UNLIKELY(!block_try_take(block, row.block_bytes, key))) return NULL;
-    heap->bin[size_class].slot = slot + sizeof(struct block*);
+    struct block* block = *bin_slot(heap, (unsigned)size_class);
+    if (KEEL_UNLIKELY(!block_try_take(block, row, key))) return NULL;
+    heap->bin[size_class].slot += sizeof(struct block*);
     return block;
 }
 

@@ -38,9 +38,11 @@ static void choose_rows(void) {
     for (unsigned i = 0; i <= SMALL_BYTES_MAX / 8; i++) {
         unsigned size_class = size_class_small[i];
         KEEL_ASSERT(size_class > 0 && size_class < SIZE_COUNT);
+        const uint32_t bytes = size_class_bytes[size_class];
         block_guard.rows[i] = (struct request_row){
             .above_first = (uint16_t)(size_class - 1),
-            .block_bytes = (uint16_t)size_class_bytes[size_class],
+            .state_word = (uint8_t)(bytes / sizeof(uint64_t) - 1),
+            .pieces = bytes <= ZEROED_BYTES_MAX ? (uint8_t)(bytes / 16) : NOT_ZEROED,
         };
     }
 }

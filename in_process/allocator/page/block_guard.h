@@ -71,11 +71,11 @@ KEEL_INLINE size_t request_class_usable(unsigned size_class) {
 #define BIN_ORDERS 64u
 #define BIN_BLOCKS 16u // the blocks that one refill takes
 
-// The class of a small request in partition 0, and the bytes of its blocks: what size_class_small
-// and size_class_bytes say, at one place.
+// What malloc needs to know about a small request in partition 0, at one place.
 struct request_row {
     uint16_t above_first; // the class - 1, so that a row of zeros has a class whose bin is empty
-    uint16_t block_bytes;
+    uint8_t state_word;   // index of the block's state among its words
+    uint8_t pieces;       // that free zeroes, or NOT_ZEROED
 };
 
 // Secure flavour: alone in its system page, which is read-only once the key is chosen.
@@ -84,8 +84,9 @@ struct block_guard {
     uint32_t zero; // 1: free zeroes blocks of all sizes, and their reuse verifies it
     // Random orders of a refill's blocks, each twice in a row: it may begin at any of its places.
     uint8_t orders[BIN_ORDERS][2 * BIN_BLOCKS];
-    uint64_t no_block[SMALL_BYTES_MAX / sizeof(uint64_t)]; // BIN_NO_BLOCK; never changes
-    struct request_row rows[SMALL_BYTES_MAX / 8 + 1];      // request_row
+    // BIN_NO_BLOCK; never changes.
+    KEEL_ALIGNED(16) uint64_t no_block[SMALL_BYTES_MAX / sizeof(uint64_t)];
+    struct request_row rows[SMALL_BYTES_MAX / 8 + 1]; // request_row
 };
 _Static_assert(!KEEL_SECURE || sizeof(struct block_guard) == 4096, "it can be read-only alone");
 extern KEEL_HIDDEN struct block_guard block_guard;
@@ -145,33 +146,103 @@ KEEL_INLINE bool block_is_zeroed(uint32_t block_bytes) {
     return KEEL_SECURE && (block_bytes <= ZEROED_BYTES_MAX || block_guard.zero != 0);
 }
 
-// The bytes before the state, in pieces that overlap: blocks are at least 16 bytes and multiples of
-// 16. block_zero overwrites the state with 0.
-typedef uint64_t __attribute__((vector_size(16), aligned(8), may_alias)) block_piece;
-KEEL_INLINE void block_zero(void* block, uint32_t block_bytes) {
-    KEEL_ASSERT(block_bytes >= 16 && block_bytes % 16 == 0);
-    const block_piece zero = {0, 0};
-    char* start = block;
-    char* end = start + block_bytes;
-    *(block_piece*)start = *(block_piece*)(end - 16) = zero;
-    if (block_bytes <= 32) return;
-    *(block_piece*)(start + 16) = *(block_piece*)(end - 32) = zero;
-    for (char* at = start + 32; at < end - 32; at += 16) {
-        *(block_piece*)at = zero;
-        KEEL_OPAQUE(at); // else the compiler calls memset
+// Blocks of up to ZEROED_BYTES_MAX are zeroed and verified in pieces of 16 bytes, the first of which
+// begins at the block. Both functions jump to the step of the block's size, which takes fewer
+// instructions than a loop.
+#define ZEROED_PIECES_MAX (ZEROED_BYTES_MAX / 16)
+#define NOT_ZEROED (ZEROED_PIECES_MAX + 1) // instead of the number, in a request_row
+_Static_assert(ZEROED_PIECES_MAX == 9, "each number of pieces has its step");
+typedef uint64_t __attribute__((vector_size(16), may_alias)) block_piece;
+
+// Overwrites the state with 0, too. Of a larger block, only the first word.
+KEEL_INLINE void block_zero(void* block, unsigned pieces) {
+    KEEL_ASSERT((uintptr_t)block % sizeof(block_piece) == 0 && pieces > 0);
+    block_piece* piece = (block_piece*)block;
+    block_piece zero = {0, 0};
+    KEEL_OPAQUE_VECTOR(zero); // else the compiler makes it again for each piece
+    switch (pieces) {
+    case 9:
+        piece[8] = zero;
+        KEEL_FALL_THROUGH;
+    case 8:
+        piece[7] = zero;
+        KEEL_FALL_THROUGH;
+    case 7:
+        piece[6] = zero;
+        KEEL_FALL_THROUGH;
+    case 6:
+        piece[5] = zero;
+        KEEL_FALL_THROUGH;
+    case 5:
+        piece[4] = zero;
+        KEEL_FALL_THROUGH;
+    case 4:
+        piece[3] = zero;
+        KEEL_FALL_THROUGH;
+    case 3:
+        piece[2] = zero;
+        KEEL_FALL_THROUGH;
+    case 2:
+        piece[1] = zero;
+        KEEL_FALL_THROUGH;
+    case 1:
+    case 0: // there is none, but the table of the steps begins with it
+        piece[0] = zero;
+        break;
+    default:
+        ((struct block*)block)->next = NULL;
     }
 }
-// 0: all of them are zero.
-KEEL_INLINE uint64_t block_not_zero(const void* block, uint32_t block_bytes) {
-    const char* start = block;
-    const char* end = start + block_bytes - BLOCK_STATE_BYTES;
-    if (block_bytes == 16) return *(const uint64_t*)block;
-    block_piece found = *(const block_piece*)start | *(const block_piece*)(end - 16);
-    if (block_bytes > 32) {
-        found |= *(const block_piece*)(start + 16) | *(const block_piece*)(end - 32);
-        for (const char* at = start + 32; at < end - 32; at += 16) found |= *(const block_piece*)at;
+
+// The words `index` and `index` + 1. Opaque, else the compiler combines them first.
+#define ADD_WORDS(index)                                                                           \
+    found |= word[index];                                                                          \
+    KEEL_OPAQUE(found);                                                                            \
+    found |= word[index + 1];                                                                      \
+    KEEL_OPAQUE(found);                                                                            \
+    KEEL_FALL_THROUGH
+
+// `found`, and 0 added for each word before the state that is zero. NOT_ZEROED: only for the first
+// one; not 0 if all of them have to be verified.
+KEEL_INLINE uint64_t pieces_not_zero(const void* block, unsigned pieces, uint64_t found) {
+    KEEL_ASSERT(pieces <= NOT_ZEROED);
+    const uint64_t* word = block;
+    switch (pieces) {
+    case 9:
+        ADD_WORDS(15);
+    case 8:
+        ADD_WORDS(13);
+    case 7:
+        ADD_WORDS(11);
+    case 6:
+        ADD_WORDS(9);
+    case 5:
+        ADD_WORDS(7);
+    case 4:
+        ADD_WORDS(5);
+    case 3:
+        ADD_WORDS(3);
+    case 2:
+        ADD_WORDS(1);
+    case 1:
+        return found | word[0];
+    case 0:
+    case NOT_ZEROED:
+        return found | word[0] | block_guard.zero;
+    default:
+        __builtin_unreachable();
     }
-    return found[0] | found[1];
+}
+#undef ADD_WORDS
+
+// 0: all of the bytes before the state are zero.
+KEEL_INLINE uint64_t block_not_zero(const void* block, uint32_t block_bytes) {
+    KEEL_ASSERT(block_bytes >= 16 && block_bytes % 16 == 0);
+    if (block_bytes <= ZEROED_BYTES_MAX) return pieces_not_zero(block, block_bytes / 16, 0);
+    const uint64_t* end = block_state(block, block_bytes);
+    uint64_t found = 0;
+    for (const uint64_t* word = block; word < end; word++) found |= *word;
+    return found;
 }
 
 // A new block of a bin: free, by no thread. `key` is that of the process.
@@ -258,7 +329,7 @@ KEEL_INLINE bool block_try_free(const struct page* page, void* address, uint64_t
     if (offset >= page->fast_end) return false;
     uint64_t* state = (uint64_t*)(void*)(page->states + offset);
     if (*state != mask) return false;
-    if (KEEL_LIKELY(page->block_bytes <= ZEROED_BYTES_MAX)) block_zero(address, page->block_bytes);
+    block_zero(address, page->block_bytes / 16);
     *state = mask ^ mark;
     return true;
 }
@@ -285,14 +356,12 @@ KEEL_INLINE void block_take(struct block* block, uint32_t block_bytes) {
     *state = mask;
 }
 
-// Gives a block of a bin to the program, if it is free; else does nothing. `key` is that of the
-// process.
-KEEL_INLINE bool block_try_take(struct block* block, uint32_t block_bytes, uintptr_t key) {
+// Gives a block of a bin to the program, if it is free; else does nothing. The row is that of the
+// bin's blocks, `key` that of the process.
+KEEL_INLINE bool block_try_take(struct block* block, struct request_row row, uintptr_t key) {
     uintptr_t mask = key ^ (uintptr_t)block;
-    uint64_t* state = block_state(block, block_bytes);
-    uint64_t wrong = state_differs(*state, mask);
-    wrong |= KEEL_LIKELY(block_is_zeroed(block_bytes)) ? block_not_zero(block, block_bytes)
-                                                       : (uintptr_t)block->next;
+    uint64_t* state = (uint64_t*)(void*)block + row.state_word;
+    uint64_t wrong = pieces_not_zero(block, row.pieces, state_differs(*state, mask));
     if (wrong != 0) return false;
     *state = mask;
     return true;

@@ -200,15 +200,12 @@ KEEL_INLINE void page_unlink_all(struct page* page) {
     queue_clear(use, queue_own_row(page, use));
 }
 
-// Puts a block back, without counting it. False: the caller calls
-// queue_push_last.
+// Puts a block back, without counting it. In the secure flavour its first word is 0. False: the
+// caller calls queue_push_last.
 KEEL_INLINE bool page_try_push(struct page* page, void* address) {
     struct page_use* use = page_use(page);
     struct block* block = address;
-    if (KEEL_SECURE) {
-        block->next = NULL;
-        return queue_try_push(use, block);
-    }
+    if (KEEL_SECURE) return queue_try_push(use, block);
     block->next = use->local_free;
     use->local_free = block;
     return true;
@@ -224,6 +221,7 @@ KEEL_INLINE bool page_count_pushed(struct page* page, unsigned count) {
 
 // Puts a block back. True if the page has no used block left.
 KEEL_INLINE bool page_push(struct page* page, void* address) {
+    if (KEEL_SECURE) ((struct block*)address)->next = NULL;
     bool pushed = page_try_push(page, address);
     if (KEEL_SECURE && !pushed) queue_push_last(page);
     return page_count_pushed(page, 1);
