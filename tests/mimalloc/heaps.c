@@ -175,7 +175,7 @@ TEST(visits_of_the_backing_heap) {
     mi_heap_t* heap = mi_heap_get_backing();
     struct seen before = {heap, 0, 0, 0}, after = before;
     CHECK(mi_heap_visit_blocks(heap, true, count_all, &before));
-    for (size_t i = 0; i < 1000; i++) CHECK(mi_malloc(i * 100) != NULL);
+    for (size_t i = 0; i < 1000; i++) CHECK(mi_malloc(1 + i * 100) != NULL);
     CHECK(mi_heap_visit_blocks(heap, true, count_all, &after));
     CHECK_EQUAL(after.blocks, before.blocks + 1000);
     CHECK(!mi_heap_visit_blocks(NULL, true, count_all, &after));

@@ -155,7 +155,9 @@ KEEL_API bool kl_heap_contains(kl_heap_t* heap, const void* block) KEEL_NOEXCEPT
  * under the heap's lock. */
 KEEL_API bool kl_heap_owns(kl_heap_t* heap, const void* address) KEEL_NOEXCEPT;
 
-/* A range of memory that holds blocks of one size. All sizes are in bytes. */
+/* A range of memory that holds blocks of one size. All sizes are in bytes. In libkeel-secure blocks
+ * of 1,017 bytes to 64 KiB have the size that was requested (kl_usable_size), and their area the
+ * largest one that it has room for. Blocks of 0 bytes are in no area there. */
 struct kl_heap_area {
     void* blocks;          /* where the range begins */
     size_t reserved_bytes; /* its length */

@@ -34,7 +34,7 @@ struct kl_size_stats {
     uint64_t allocated;      /* blocks */
     uint64_t freed;          /* blocks, including those that kl_heap_destroy freed */
     uint64_t used;           /* live blocks */
-    uint64_t used_bytes;     /* their usable size, which is at least what was requested */
+    uint64_t used_bytes;     /* used * block_bytes; above 65536 their usable sizes */
     uint64_t pages;          /* with such blocks; for large blocks, the number of blocks */
     uint64_t reserved_bytes; /* in those pages */
 };
