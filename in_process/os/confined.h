@@ -6,6 +6,7 @@
 //   state      learnt from                              calls
 //   free       /proc/self/status shows no filter        all
 //   inherited  it shows one: set before exec            those of every start of a program
+//   blind      and /proc/self/pagemap cannot be read    the same
 //   confined   os_confine: the program sets one now     those of malloc
 //
 // The file is read before the first call that only a free process makes. PR_SET_NO_NEW_PRIVS counts
@@ -17,15 +18,21 @@
 #include "base/atomic.h"
 #include <stdbool.h>
 
-enum os_confinement { OS_UNKNOWN, OS_FREE, OS_INHERITED, OS_CONFINED };
+enum os_confinement { OS_UNKNOWN, OS_FREE, OS_INHERITED, OS_BLIND, OS_CONFINED };
 extern atomic_state os_confinement;
 
 // False: a filter may be there. The first call of the process reads a file.
 bool os_may_look(void);
 
-// False, as far as is known: no file is read for the answer.
-KEEL_INLINE bool os_may_look_yet(void) {
-    return atomic_get(&os_confinement) <= OS_FREE;
+// False: the process cannot learn which pages have memory (os_resident). True also as long as
+// nobody has asked: no file is read for the answer.
+KEEL_INLINE bool os_can_see_memory(void) {
+    return atomic_get(&os_confinement) <= OS_INHERITED;
+}
+// The inherited filter, or the system, has no answer.
+KEEL_INLINE void os_see_no_memory(void) {
+    uint32_t inherited = OS_INHERITED;
+    (void)atomic_try_state(&os_confinement, &inherited, OS_BLIND);
 }
 
 // False: the program itself has set a filter. True also for an inherited one: the loader of the

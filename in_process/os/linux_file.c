@@ -25,6 +25,10 @@ size_t os_file_read_open(int file, char* buffer, size_t bytes) {
     return length;
 }
 
+bool os_file_read_at(int file, void* buffer, size_t bytes, uint64_t offset) {
+    return os_call(SYS_pread64, file, buffer, bytes, offset) == (intptr_t)bytes;
+}
+
 bool os_file_read(const char* path, char* buffer, size_t bytes) {
     size_t length = 0;
     int file = os_file_open(path);

@@ -82,7 +82,7 @@ static void look(unsigned range, unsigned i, bool last) {
 
 bool fill_is_expected(size_t bytes) {
     unsigned range = range_of(bytes);
-    if (KEEL_UNLIKELY(!os_may_look_yet())) return bytes <= FILL_ASSUMED_BYTES;
+    if (KEEL_UNLIKELY(!os_can_see_memory())) return bytes <= FILL_ASSUMED_BYTES;
     return atomic_get(&ranges[range].judged) != 0 && atomic_get(&ranges[range].part) >= FILL_ENOUGH;
 }
 
@@ -98,7 +98,7 @@ bool fill_expects(size_t bytes) {
 
 bool fill_is_probe(size_t bytes) {
     unsigned range = range_of(bytes);
-    if (!os_may_look_yet()) return false;
+    if (!os_can_see_memory()) return false;
     uint32_t drawn = atomic_get(&ranges[range].draws) + 1;
     atomic_set(&ranges[range].draws, drawn < FILL_DRAWS ? drawn : 0);
     return drawn >= FILL_DRAWS;
@@ -116,7 +116,7 @@ static bool is_watched(unsigned range, const char* start) {
 void fill_watch(char* start, size_t span, size_t bytes) {
     KEEL_ASSERT(start != NULL && span > 0);
     unsigned range = range_of(bytes);
-    if (atomic_get(&ranges[range].watched) >= FILL_PLACES || !os_may_look_yet()) return;
+    if (atomic_get(&ranges[range].watched) >= FILL_PLACES || !os_can_see_memory()) return;
     if (is_watched(range, start)) return;
     for (unsigned i = 0; i < FILL_PLACES; i++) {
         uintptr_t expected = 0;
