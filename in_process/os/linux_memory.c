@@ -71,7 +71,7 @@ void os_close(void* start, size_t bytes) {
     intptr_t place = os_call(SYS_mmap, start, bytes, PROT_NONE, flags, -1);
     count_call(EVENT_MAP);
     if (!os_call_failed(place)) return;
-    memset(start, 0, bytes);
+    if (!os_discard(start, bytes)) memset(start, 0, bytes);
     os_forbid_access(start, bytes);
 }
 
