@@ -119,7 +119,7 @@ static unsigned look_at_class(struct heap* heap, unsigned size_class, unsigned u
     bool used = heap->class_marks[size_class] != mark;
     heap->class_marks[size_class] = mark;
     // With more used blocks they are probably not all in the bin.
-    if (used || page_use(page)->used > units) return units;
+    if (used || units == 0 || page_use(page)->used > units) return units;
     return release_current(heap, size_class, units);
 }
 
