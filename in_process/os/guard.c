@@ -5,15 +5,23 @@
 
 static atomic_state is_mixed; // the system can mark guards, but has refused it for some range
 
+static void protect(void* start, size_t bytes) {
+    if (os_guards_are_light()) atomic_set(&is_mixed, 1);
+    os_forbid_access(start, bytes);
+}
+
 bool os_guard(void* start, size_t bytes) {
-    bool light = os_mark_guard(start, bytes);
-    if (!light) {
-        if (os_guards_are_light()) atomic_set(&is_mixed, 1);
-        // The range may be one that cannot be written.
-        if (!os_discard(start, bytes) && os_allow_writing(start, bytes)) memset(start, 0, bytes);
-        os_forbid_access(start, bytes);
+    if (os_mark_guard(start, bytes)) return true;
+    if (!os_discard(start, bytes)) {
+        (void)os_allow_writing(start, bytes); // the program may have forbidden it
+        memset(start, 0, bytes);
     }
-    return light;
+    protect(start, bytes);
+    return false;
+}
+
+void os_guard_unused(void* start, size_t bytes) {
+    if (!os_mark_guard(start, bytes)) protect(start, bytes);
 }
 
 bool os_unguard(void* start, size_t bytes) {
@@ -28,8 +36,8 @@ void* os_map_guarded(size_t bytes) {
     if (os_guards_are_light()) {
         char* whole = os_map(bytes + 2 * guard, guard);
         if (whole == NULL) return NULL;
-        (void)os_guard(whole, guard);
-        (void)os_guard(whole + guard + bytes, guard);
+        os_guard_unused(whole, guard);
+        os_guard_unused(whole + guard + bytes, guard);
         return whole + guard;
     }
     char* whole = os_map_closed(bytes + 2 * guard, guard);

@@ -48,6 +48,8 @@ bool os_unmark_guard(void* start, size_t bytes);
 // Makes the range, which can be written, inaccessible and returns its memory, or zeroes it. False:
 // its mapping is divided now.
 bool os_guard(void* start, size_t bytes);
+// The same for a range that is all zero and has no memory; it may be one that cannot be written.
+void os_guard_unused(void* start, size_t bytes);
 // Makes it accessible again, all zero. False: the system refuses.
 bool os_unguard(void* start, size_t bytes);
 

@@ -153,13 +153,18 @@ static bool may_fail(const struct worker* w, const struct block* block) {
            (block->heap != NULL && w->arena != NULL);
 }
 
+enum { CALLOC = 8, WAYS = 12 }; // ways to allocate: from CALLOC on, it must be zero
+
+static bool is_calloc(unsigned way) {
+    return way >= CALLOC;
+}
+
 static void* get(struct worker* w, struct block* block, size_t size, unsigned way) {
     size_t alignment = (size_t)16 << random_below(&w->random, way == 2 ? 20 : 9);
     block->heap = NULL;
     block->aligned = way == 1 || way == 2;
+    if (is_calloc(way)) return kl_calloc(1, size);
     switch (way) {
-    case 0:
-        return kl_calloc(1, size);
     case 1:
     case 2:
         return kl_aligned_alloc(alignment, size);
@@ -174,7 +179,7 @@ static void* get(struct worker* w, struct block* block, size_t size, unsigned wa
 }
 
 static void allocate(struct worker* w, struct block* block) {
-    unsigned way = (unsigned)random_below(&w->random, 9);
+    unsigned way = (unsigned)random_below(&w->random, WAYS);
     size_t size = pick_size(w);
     if (way == 2 && size <= MIB) size = 1 + size * 100 % MIB;
     w->doing = "allocate";
@@ -182,7 +187,8 @@ static void allocate(struct worker* w, struct block* block) {
     unsigned char* start = get(w, block, size, way);
     refuse_leave();
     if (start == NULL && !may_fail(w, block)) fail(w, NULL, "no memory");
-    if (start != NULL && way == 0 && !is_zero(start, size)) fail(w, NULL, "calloc is not zero");
+    if (start != NULL && is_calloc(way) && !is_zero(start, size))
+        fail(w, NULL, "calloc is not zero");
     begin(w, block, start, size);
 }
 
@@ -417,8 +423,8 @@ static void limit_addresses(size_t room) {
 static struct plan plan_of(uint64_t seed) {
     struct random random = {seed};
     static const unsigned delays[] = {1, 10, 50, 500};
-    static const unsigned rates[] = {0, 0, 0, 5, 50};
-    static const unsigned refused[] = {0, 0, 4, 12, 50};
+    static const unsigned rates[] = {0, 0, 1, 5, 50};
+    static const unsigned refused[] = {0, 0, 2, 6, 50};
     struct plan p = {.seed = seed};
     p.threads = random_below(&random, 3) == 0 ? 2 + (unsigned)random_below(&random, 5) : 1;
     p.limit =

@@ -72,8 +72,8 @@ static char* metadata_map(void) {
     size_t guard = KEEL_SECURE ? os_page_bytes() : 0;
     char* whole = os_map_readable(METADATA_BYTES + 2 * guard);
     if (whole == NULL || !KEEL_SECURE) return whole;
-    (void)os_guard(whole, guard);
-    (void)os_guard(whole + guard + METADATA_BYTES, guard);
+    os_guard_unused(whole, guard);
+    os_guard_unused(whole + guard + METADATA_BYTES, guard);
     return whole + guard;
 }
 
