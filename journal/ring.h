@@ -59,7 +59,7 @@
 #define KL_EXECUTED_NAME "executed"
 #define KL_CONTROL_MAGIC 0x31304c5254434c4bull // "KLCTRL01"
 #define KL_SPOOL_MAGIC 0x3130474e49524c4bull   // "KLRING01"
-#define KL_RING_VERSION 2u
+#define KL_RING_VERSION 3u
 
 #define KL_PAGE_BYTES 4096u
 #define KL_RING_MAX 8192u
@@ -191,14 +191,19 @@ struct kl_spool {
     // wakes as many threads as there are new rings.
     _Atomic uint32_t ring_bell;
     uint32_t reserved0;
-    uint64_t reserved[24];
+    // Writable anonymous memory that the program has mapped itself, not through malloc
+    _Atomic uint64_t mapped_calls;
+    _Atomic uint64_t mapped_bytes;
+    uint64_t reserved[22];
     char allocator[256];                  // path of the object that defines malloc
     char program[512];                    // /proc/self/exe
-    char arguments[KL_PAGE_BYTES - 1024]; // /proc/self/cmdline, as much as fits
+    char other_allocator[256];            // of one that defines other functions of its family
+    char arguments[KL_PAGE_BYTES - 1280]; // /proc/self/cmdline, as much as fits
 };
 static_assert(sizeof(struct kl_spool) == KL_PAGE_BYTES, "one page");
 static_assert(offsetof(struct kl_spool, stop_ticks) == 40, "as in ring.rs");
 static_assert(offsetof(struct kl_spool, ring_bell) == 56, "as in ring.rs");
+static_assert(offsetof(struct kl_spool, mapped_calls) == 64, "as in ring.rs");
 static_assert(offsetof(struct kl_spool, allocator) == 256, "as in ring.rs");
 
 enum kl_stop {

@@ -27,6 +27,10 @@ const char* host_allocator(void) {
     return "the program's own";
 }
 
+const char* host_other_allocator(void) {
+    return "";
+}
+
 uint32_t host_embedded(void) {
     return 1;
 }

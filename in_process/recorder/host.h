@@ -14,6 +14,9 @@ void host_prepare(void);
 // or "" if it is unknown. The string is valid until the process ends.
 const char* host_allocator(void);
 
+// Returns the path of another object that defines functions of malloc's family, or "". As above.
+const char* host_other_allocator(void);
+
 // Called when the recording has ended. From then on callers need not check whether there is one.
 void host_stopped(void);
 

@@ -6,6 +6,7 @@
 // mapping of its own, because the caller's stack may be small.
 #include "base/atomic.h"
 #include "base/attributes.h"
+#include "next.h"
 #include "thread.h"
 #include "unwind.h"
 #include <dlfcn.h>
@@ -97,8 +98,8 @@ static void code_record(const struct code* code) {
 
 static struct loaded* objects_copy(void) {
     if (!recording()) return NULL;
-    struct loaded* loaded = mmap(NULL, LOADED_BYTES, PROT_READ | PROT_WRITE,
-                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    struct loaded* loaded = next.mmap(NULL, LOADED_BYTES, PROT_READ | PROT_WRITE,
+                                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (loaded == MAP_FAILED) return NULL;
     dl_iterate_phdr(object_copy, loaded);
     return loaded;

@@ -2,6 +2,8 @@
 
 #include "host.h"
 #include <dlfcn.h>
+#include <link.h>
+#include <stdint.h>
 #include <string.h>
 
 // glibc's internal names of its allocator. They are weak, because other C libraries neither have
@@ -28,6 +30,30 @@ struct next_functions next = {
         if (found != NULL) memcpy(&next.name, &found, sizeof found);                               \
     } while (0)
 
+static const void* next_malloc_address(void);
+
+// The addresses of the object that contains the next malloc.
+static uintptr_t allocator_start;
+static uintptr_t allocator_end;
+
+static int object_range(struct dl_phdr_info* object, size_t size, void* data) {
+    (void)size;
+    uintptr_t wanted = *(uintptr_t*)data;
+    uintptr_t start = UINTPTR_MAX;
+    uintptr_t end = 0;
+    for (int i = 0; i < object->dlpi_phnum; i++) {
+        const ElfW(Phdr)* segment = &object->dlpi_phdr[i];
+        if (segment->p_type != PT_LOAD) continue;
+        uintptr_t first = object->dlpi_addr + segment->p_vaddr;
+        if (first < start) start = first;
+        if (first + segment->p_memsz > end) end = first + segment->p_memsz;
+    }
+    if (wanted < start || wanted >= end) return 0;
+    allocator_start = start;
+    allocator_end = end;
+    return 1;
+}
+
 void next_resolve(void) {
     NEXT_LOOK_UP(malloc);
     NEXT_LOOK_UP(free);
@@ -41,6 +67,9 @@ void next_resolve(void) {
     NEXT_LOOK_UP(malloc_usable_size);
     NEXT_LOOK_UP(free_sized);
     NEXT_LOOK_UP(free_aligned_sized);
+    NEXT_LOOK_UP(mmap);
+    uintptr_t address = (uintptr_t)next_malloc_address();
+    dl_iterate_phdr(object_range, &address);
     // A dlsym that fails allocates its error message. The next dlsym that succeeds frees the
     // message. Call it now, while neither call is recorded. dlerror must not be used: it translates
     // the message under the lock of the locale, and the caller of this malloc may hold that lock
@@ -75,6 +104,10 @@ bool next_is_allocator(void* function) {
     return object != NULL && object == object_of(next_malloc_address());
 }
 
+bool next_is_allocator_code(const void* address) {
+    return (uintptr_t)address - allocator_start < allocator_end - allocator_start;
+}
+
 void host_prepare(void) {
     next_resolve();
 }
@@ -85,10 +118,29 @@ uint32_t host_embedded(void) {
     return 0;
 }
 
-const char* host_allocator(void) {
+static const char* path_of(const void* address) {
     Dl_info info;
-    bool known = dladdr(next_malloc_address(), &info) != 0 && info.dli_fname != NULL;
+    bool known = dladdr(address, &info) != 0 && info.dli_fname != NULL;
     return known ? info.dli_fname : "";
+}
+
+const char* host_allocator(void) {
+    return path_of(next_malloc_address());
+}
+
+// The functions that a program may combine with malloc and free.
+const char* host_other_allocator(void) {
+    const void* own = object_of(next_malloc_address());
+    const void* others[6];
+    memcpy(&others[0], &next.free, sizeof others[0]);
+    memcpy(&others[1], &next.calloc, sizeof others[1]);
+    memcpy(&others[2], &next.realloc, sizeof others[2]);
+    memcpy(&others[3], &next.posix_memalign, sizeof others[3]);
+    memcpy(&others[4], &next.aligned_alloc, sizeof others[4]);
+    memcpy(&others[5], &next.memalign, sizeof others[5]);
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (others[i] != NULL && object_of(others[i]) != own) return path_of(others[i]);
+    return "";
 }
 
 // By interpose_unload.c.

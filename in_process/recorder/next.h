@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 struct next_functions {
     void* (*malloc)(size_t size);
@@ -17,6 +18,7 @@ struct next_functions {
     void* (*valloc)(size_t size);
     void* (*pvalloc)(size_t size);
     size_t (*malloc_usable_size)(void* block);
+    void* (*mmap)(void* address, size_t bytes, int protection, int flags, int file, off_t offset);
     void (*free_sized)(void* block, size_t size);                       // NULL if not defined
     void (*free_aligned_sized)(void* block, size_t align, size_t size); // NULL if not defined
 };
@@ -36,5 +38,8 @@ void* next_find(const char* name, const char* const* libraries);
 
 // Returns true if the function is in the same object as the program's malloc.
 bool next_is_allocator(void* function);
+
+// Returns true if the code is in the same object as the program's malloc. Takes no lock.
+bool next_is_allocator_code(const void* address);
 
 #endif

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -110,7 +111,10 @@ static int spool_map(const char* folder) {
         if (file < 0 && errno != EEXIST) return errno;
     }
     if (file < 0) return EEXIST;
-    int error = ftruncate(file, (off_t)spool_bytes()) == 0 ? 0 : errno;
+    // Beyond its limit of file sizes, the system would end the program (SIGXFSZ).
+    struct rlimit limit;
+    bool fits = getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur >= spool_bytes();
+    int error = !fits ? EFBIG : ftruncate(file, (off_t)spool_bytes()) == 0 ? 0 : errno;
     if (error == 0) error = spool_reserve(file);
     if (error == 0) {
         session.spool = session_map(file, spool_bytes());
@@ -172,6 +176,7 @@ void session_describe(uint64_t magic) {
     spool->version = KL_RING_VERSION;
     spool->pid = (uint32_t)getpid();
     snprintf(spool->allocator, sizeof spool->allocator, "%s", host_allocator());
+    snprintf(spool->other_allocator, sizeof spool->other_allocator, "%s", host_other_allocator());
     ssize_t length = readlink("/proc/self/exe", spool->program, sizeof spool->program - 1);
     spool->program[length > 0 ? length : 0] = '\0';
     file_read("/proc/self/cmdline", spool->arguments, sizeof spool->arguments);

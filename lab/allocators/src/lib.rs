@@ -6,7 +6,7 @@ pub mod table;
 mod variants;
 
 pub use spec::Spec;
-pub use variants::{VARIANTS, Variant, with_tuned};
+pub use variants::{VARIANTS, Variant, with_recorded, with_tuned};
 
 use serde::Serialize;
 use std::ffi::OsString;

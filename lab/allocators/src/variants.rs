@@ -4,6 +4,7 @@
 //! comparison. Sources: `docs/guide/tuned.md`.
 
 use super::Allocator;
+use std::collections::BTreeMap;
 
 /// A known allocator with settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +94,40 @@ fn tuned(allocator: &Allocator) -> Option<Allocator> {
     allocator.environment.is_empty().then(|| apply(variant, allocator.clone()))
 }
 
+/// Gives the settings of the recorded program to the allocators that read them, if they have none
+/// of their own.
+pub fn with_recorded(
+    mut chosen: Vec<Allocator>,
+    settings: &BTreeMap<String, String>,
+) -> Vec<Allocator> {
+    for allocator in chosen.iter_mut().filter(|one| one.environment.is_empty()) {
+        let name = allocator.name.as_str();
+        let own = settings.iter().filter_map(|(variable, value)| {
+            Some((read_as(name, variable)?.to_owned(), value.clone()))
+        });
+        allocator.environment = own.collect();
+    }
+    chosen
+}
+
+/// The variable by which a known allocator of the lab reads a program's variable; None if it does
+/// not.
+fn read_as<'a>(allocator: &str, variable: &'a str) -> Option<&'a str> {
+    let begins = |prefix: &str| variable.starts_with(prefix);
+    let is_conf = variable == "MALLOC_CONF";
+    match allocator {
+        "glibc" if variable == "GLIBC_TUNABLES" || (begins("MALLOC_") && !is_conf) => {
+            Some(variable)
+        }
+        "jemalloc" if is_conf => Some("_RJEM_MALLOC_CONF"),
+        "jemalloc" if variable == "_RJEM_MALLOC_CONF" => Some(variable),
+        "mimalloc" | "mimalloc2" if begins("MIMALLOC_") => Some(variable),
+        "tcmalloc" if begins("TCMALLOC_") => Some(variable),
+        "keel" if begins("KEEL_") => Some(variable),
+        _ => None,
+    }
+}
+
 /// The allocator with the settings of a variant.
 pub fn apply(variant: &Variant, base: Allocator) -> Allocator {
     let settings = variant.settings.iter();
@@ -129,6 +164,27 @@ mod tests {
         assert!(tuned.environment[0].1.starts_with("background_thread:true"), "{tuned:?}");
         let twice = with_tuned(vec![allocator("jemalloc"), tuned.clone()]);
         assert_eq!(twice.len(), 2);
+    }
+
+    #[test]
+    fn each_allocator_gets_the_recorded_settings_that_it_reads() {
+        let settings =
+            [("MALLOC_ARENA_MAX", "2"), ("MALLOC_CONF", "narenas:1"), ("KEEL_KEEPER", "off")];
+        let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let own = vec![("MALLOC_ARENA_MAX".to_owned(), "1".to_owned())];
+        let labelled = Allocator { environment: own.clone(), ..allocator("glibc") };
+        let chosen = ["glibc", "jemalloc", "keel", "mimalloc"].map(allocator);
+        let found = with_recorded([chosen.to_vec(), vec![labelled]].concat(), &settings);
+        let environment: Vec<_> = found.iter().map(|one| one.environment.clone()).collect();
+        let one = |name: &str, value: &str| vec![(name.to_owned(), value.to_owned())];
+        let expected = [
+            one("MALLOC_ARENA_MAX", "2"),
+            one("_RJEM_MALLOC_CONF", "narenas:1"),
+            one("KEEL_KEEPER", "off"),
+            Vec::new(),
+            own,
+        ];
+        assert_eq!(environment, expected);
     }
 
     #[test]

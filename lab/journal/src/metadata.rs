@@ -2,7 +2,9 @@
 //! footer.
 
 use crate::caches::Caches;
+use crate::memory::{Memory, OtherAllocator};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The version of the journal format that this crate writes.
 pub const FORMAT_VERSION: u32 = 1;
@@ -32,6 +34,12 @@ pub struct Metadata {
     pub cpu: String,
     /// The program's allocator, if it is known.
     pub allocator: String,
+    /// The environment variables that configured it and other allocators.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings: BTreeMap<String, String>,
+    /// Other allocators in the process.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub other_allocators: Vec<OtherAllocator>,
     /// The recording's clock: `tsc`, `clock_monotonic`, `text` for imports, or `order` if a trace
     /// had no times.
     pub clock: String,
@@ -65,11 +73,14 @@ pub struct Metadata {
     /// What the program evicted from the caches between two operations, if it was measured.
     #[serde(skip_serializing_if = "Caches::is_empty")]
     pub caches: Caches,
+    /// The memory of the process, if it was measured.
+    #[serde(skip_serializing_if = "Memory::is_empty")]
+    pub memory: Memory,
     /// How the program ended: `exit 0`, `signal 9`, `still running`, `exec PROGRAM`; empty if
     /// unknown.
     pub ended: String,
     /// The repairs that `--repair` or the recorder made, by kind.
-    pub repairs: std::collections::BTreeMap<String, u64>,
+    pub repairs: BTreeMap<String, u64>,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]

@@ -2,7 +2,9 @@
 //! its start become its prologue.
 
 use crate::encoder::Options;
-use crate::{Error, Event, Mark, Metadata, Op, Origin, Reader, Result, Writer, Written};
+use crate::{
+    Error, Event, Mark, Memory, MemorySample, Metadata, Op, Origin, Reader, Result, Writer, Written,
+};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -374,6 +376,17 @@ impl<'a> Slicer<'a> {
             ended: match to {
                 Some(_) => "still running".to_owned(),
                 None => self.source.ended.clone(),
+            },
+            memory: Memory {
+                samples: self
+                    .source
+                    .memory
+                    .samples
+                    .iter()
+                    .filter(|sample| inside(&sample.time))
+                    .map(|sample| MemorySample { time: sample.time - from, ..*sample })
+                    .collect(),
+                ..self.source.memory
             },
             // The waits of the part are not known.
             stalls: 0,

@@ -7,7 +7,7 @@ use crate::launch::{Orphans, Running, Signals};
 use crate::rows::{Filter, Names};
 use crate::session::{self, Session, Spool};
 use crate::unseen::Unseen;
-use crate::{Journal, Options, Progress, Recorded, lineage, machine, origins, paths, ring};
+use crate::{Journal, Options, Progress, Recorded, beside, lineage, machine, origins, paths, ring};
 use keel_journal::{Metadata, Writer};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -265,10 +265,15 @@ impl<'a> Collector<'a> {
         if failed != 0 {
             let error = std::io::Error::from_raw_os_error(failed as i32);
             let folder = self.session.folder().display();
-            self.problems.push(format!(
-                "a process could not be recorded: no room for its rings in {folder} ({error}); use \
-                 --spool to name a folder with enough free space"
-            ));
+            self.problems.push(match failed as i32 {
+                libc::EFBIG => "a process could not be recorded: its limit of file sizes is below \
+                                the size of its rings; raise it (ulimit -f)"
+                    .to_owned(),
+                _ => format!(
+                    "a process could not be recorded: no room for its rings in {folder} \
+                     ({error}); use --spool to name a folder with enough free space"
+                ),
+            });
         }
         let announced = control.spools.load(Acquire);
         if announced == self.announced && !self.postponed {
@@ -292,6 +297,7 @@ impl<'a> Collector<'a> {
         metadata.program = session::text(&header.program);
         metadata.arguments = session::arguments(&header.arguments);
         metadata.allocator = session::text(&header.allocator);
+        beside::begin(&mut metadata, pid, session::text(&header.other_allocator));
         // The header has room for usual paths.
         if metadata.program.len() + 1 == header.program.len()
             && let Ok(path) = std::fs::read_link(format!("/proc/{pid}/exe"))
@@ -382,8 +388,11 @@ impl<'a> Collector<'a> {
                 break;
             }
             events += self.read(number);
+            let now = self.clock.now();
             if let Some(image) = self.images.get_mut(&number) {
                 image.read_names();
+                let time = self.clock.duration(now.saturating_sub(image.began));
+                image.memory.look(image.pid, time);
             }
         }
         events
@@ -453,6 +462,7 @@ impl<'a> Collector<'a> {
         image.metadata.stalls = stalls.count;
         image.metadata.stalled_ns = self.clock.duration(stalls.ticks);
         image.metadata.clock_hz = self.clock.hz();
+        image.metadata.memory = image.take_memory();
         if let Some((_, ring::STOP_TOO_MANY_THREADS)) = image.spool.stopped() {
             let limit = ring::RING_MAX;
             self.problems.push(format!(

@@ -2,6 +2,7 @@
 //! feeds it.
 
 use crate::assemble::Assembler;
+use crate::beside;
 use crate::clock::Clock;
 use crate::origins::Mapping;
 use crate::paths;
@@ -323,6 +324,7 @@ fn finish(assembler: Assembler, output: Output, mut metadata: Metadata, names: &
     let facts = assembler.finish(names);
     let (operations, allocated_bytes) = (facts.rows, facts.allocated_bytes);
     rows::describe(facts, &mut metadata);
+    beside::add_others(&mut metadata, &names.files);
     let Output { process_path, image, path: wanted, seconds, writer, error, .. } = output;
     let place = writer.as_ref().map(Writer::place);
     let written = match (writer, error) {

@@ -1,21 +1,24 @@
 //! A program image of a recorded process, from the process's start or exec to its next exec or end.
 
+use crate::memory::Sampler;
 use crate::origins::{self, Mapping};
 use crate::perf_map::PerfMap;
 use crate::program_file::{self, program_of_image};
 use crate::ring::{ORIGIN_STACK, RawEvent, op};
 use crate::rows::Names;
 use crate::session::{Spool, is_shortage};
-use keel_journal::Metadata;
+use keel_journal::{Memory, Metadata};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant, SystemTime};
 
 const NAMES_EVERY: Duration = Duration::from_millis(500);
-/// The pause between two readings of the names, in times of their reading.
-const NAMES_PAUSE: u32 = 100;
+/// The pause between two readings of the names, or of the mappings, in times of their reading.
+const READ_PAUSE: u32 = 100;
 const MAPS_EVERY: Duration = Duration::from_millis(10);
 /// After this time the mappings are read again, because a library may have been loaded in place of
 /// another one.
@@ -45,6 +48,7 @@ pub struct Image {
     names_read: Option<Instant>,
     names_cost: Duration,
     pub code: Code,
+    pub memory: Sampler,
 }
 
 impl Image {
@@ -69,6 +73,7 @@ impl Image {
             names_read: None,
             names_cost: Duration::ZERO,
             code: Code::default(),
+            memory: Sampler::default(),
         }
     }
 
@@ -102,14 +107,29 @@ impl Image {
         let program = program.chars().take(15).collect();
         self.names_read = None;
         let code = PerfMap::find(self.pid, SystemTime::now() - self.admitted.elapsed());
-        Names { threads: std::mem::take(&mut self.names), program, code }
+        Names {
+            threads: std::mem::take(&mut self.names),
+            program,
+            code,
+            files: std::mem::take(&mut self.code.files),
+        }
+    }
+
+    /// Takes what is known of its memory.
+    pub fn take_memory(&mut self) -> Memory {
+        let header = self.spool.header();
+        Memory {
+            samples: self.memory.take(),
+            mapped_calls: header.mapped_calls.load(Relaxed),
+            mapped_bytes: header.mapped_bytes.load(Relaxed),
+        }
     }
 
     /// Reads the names and the scheduling classes of the running threads. A thread that ends
     /// records its own name.
     pub fn read_names(&mut self) {
         // The names of thousands of threads take so long that the rings would fill.
-        let pause = NAMES_EVERY.max(self.names_cost * NAMES_PAUSE);
+        let pause = NAMES_EVERY.max(self.names_cost * READ_PAUSE);
         if self.names_read.is_some_and(|at| at.elapsed() < pause) {
             return;
         }
@@ -149,7 +169,8 @@ impl Image {
             }
         }
         let read = self.code.read.unwrap_or(self.admitted);
-        let is_old = !rings.is_empty() && read.elapsed() >= MAPS_ANYWAY_AFTER;
+        let pause = MAPS_ANYWAY_AFTER.max(self.code.cost * READ_PAUSE);
+        let is_old = !rings.is_empty() && read.elapsed() >= pause;
         let maps = (unknown.is_some() || is_old).then(|| self.code.read(self.pid)).flatten();
         self.code.waiting = unknown;
         self.code.is_read_since = maps.is_some();
@@ -164,10 +185,14 @@ pub struct Code {
     ranges: Vec<(u64, u64)>,
     /// The range found last.
     last: (u64, u64),
+    /// All files so far.
+    files: BTreeSet<PathBuf>,
     /// Pages without a mapping.
     unmapped: FxHashSet<u64>,
     unknown_pages: Vec<u64>,
     read: Option<Instant>,
+    /// How long that took.
+    cost: Duration,
     /// The time of the first event that waits, and whether the mappings were read after it.
     waiting: Option<u64>,
     is_read_since: bool,
@@ -178,6 +203,11 @@ impl Code {
     pub fn take(&mut self, mappings: &[Mapping]) {
         self.ranges = mappings.iter().map(|mapping| (mapping.start, mapping.end)).collect();
         self.ranges.sort_unstable();
+        for mapping in mappings.iter().filter(|mapping| !mapping.path.is_empty()) {
+            if !self.files.contains(Path::new(&mapping.path)) {
+                self.files.insert(PathBuf::from(&mapping.path));
+            }
+        }
         self.last = (0, 0);
     }
 
@@ -222,13 +252,16 @@ impl Code {
         if self.read.is_some_and(|at| at.elapsed() < MAPS_EVERY) {
             return None;
         }
-        self.read = Some(Instant::now());
+        let began = Instant::now();
+        self.read = Some(began);
         let text = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
         let mappings = origins::parse_maps(&text);
         if mappings.is_empty() {
             return None;
         }
         self.take(&mappings);
+        // The stacks of thousands of threads are mappings, too.
+        self.cost = began.elapsed();
         // Pages that are still unmapped do not cause another read.
         for page in std::mem::take(&mut self.unknown_pages) {
             if self.is_unknown(page << 12 | 0xfff) {

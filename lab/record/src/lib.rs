@@ -9,6 +9,7 @@
 
 mod apply;
 mod assemble;
+mod beside;
 mod caches;
 mod clock;
 mod collector;
@@ -21,6 +22,7 @@ mod lineage;
 mod live;
 mod log;
 mod machine;
+mod memory;
 mod origins;
 mod paths;
 mod perf_map;

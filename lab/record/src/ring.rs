@@ -9,7 +9,7 @@ pub const SESSION_VARIABLE: &str = "KEEL_RECORDER_SESSION";
 pub const EXECUTED_NAME: &str = "executed";
 pub const CONTROL_MAGIC: u64 = 0x3130_4c52_5443_4c4b;
 pub const SPOOL_MAGIC: u64 = 0x3130_474e_4952_4c4b;
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Constants of a program's recording of itself, and of its chunks.
 pub const LOG_MAGIC: u64 = 0x314c_4f4f_5053_4c4b;
 pub const CHUNK_MAGIC: u64 = 0x314b_4e55_4843_4c4b;
@@ -191,10 +191,13 @@ pub struct SpoolHeader {
     pub clock: AtomicU32,
     pub ring_bell: AtomicU32,
     reserved0: u32,
-    reserved: [u64; 24],
+    pub mapped_calls: AtomicU64,
+    pub mapped_bytes: AtomicU64,
+    reserved: [u64; 22],
     pub allocator: [u8; 256],
     pub program: [u8; 512],
-    pub arguments: [u8; PAGE_BYTES - 1024],
+    pub other_allocator: [u8; 256],
+    pub arguments: [u8; PAGE_BYTES - 1280],
 }
 /// The header, read from a file.
 pub struct ParsedHeader {
@@ -223,7 +226,7 @@ impl SpoolHeader {
             started_ticks: u64::from(half(started)) | u64::from(half(started + 4)) << 32,
             clock: half(offset_of!(SpoolHeader, clock)),
             allocator: part(allocator, program),
-            program: part(program, arguments),
+            program: part(program, offset_of!(SpoolHeader, other_allocator)),
             arguments: part(arguments, PAGE_BYTES),
         }
     }
@@ -231,6 +234,7 @@ impl SpoolHeader {
 const _: () = assert!(size_of::<SpoolHeader>() == PAGE_BYTES);
 const _: () = assert!(offset_of!(SpoolHeader, stop_ticks) == 40);
 const _: () = assert!(offset_of!(SpoolHeader, ring_bell) == 56);
+const _: () = assert!(offset_of!(SpoolHeader, mapped_calls) == 64);
 const _: () = assert!(offset_of!(SpoolHeader, allocator) == 256);
 
 pub const STOP_TOO_MANY_THREADS: u32 = 3;

@@ -3,7 +3,8 @@
 use crate::perf_map::PerfMap;
 use keel_journal::{Caches, Event, Mark, Metadata, Module, Origin, Stacks, Thread};
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 /// A sink's answer to a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +83,8 @@ pub struct Names {
     pub program: String,
     /// The map of the code that the program made, if it wrote one.
     pub code: Option<PerfMap>,
+    /// The object files that the process had mapped.
+    pub files: BTreeSet<PathBuf>,
 }
 
 /// Puts the facts into the metadata.

@@ -223,3 +223,18 @@ fn repeated_recordings_have_the_same_operations() {
     assert!(first.len() > 100);
     assert_eq!(first, run());
 }
+
+#[test]
+fn a_limit_of_file_sizes_does_not_end_the_program() {
+    let bench = Bench::new();
+    let program = bench.compile("ends.c", &[]);
+    let script = format!("ulimit -f 8; exec {} exit", program.display());
+    let alone = std::process::Command::new("sh").args(["-c", &script]).status().unwrap();
+    let recorded = keel_record::record(&bench.options("sh".as_ref(), &["-c", &script])).unwrap();
+    assert_eq!(recorded.status, alone);
+    assert!(
+        recorded.problems.iter().any(|problem| problem.contains("ulimit -f")),
+        "{:?}",
+        recorded.problems
+    );
+}

@@ -9,9 +9,9 @@ mod pacing;
 mod slots;
 
 use crate::{Error, Options, Source};
-use keel_journal::{Event, FreeHint, Op as Operation};
+use keel_journal::{Event, FreeHint, Memory, Op as Operation};
 use keel_plan::{Kind, Op, PROLOGUE_ROW, Plan, PlanShape, PlanWriter, ThreadShape};
-use keel_results::JournalFacts;
+use keel_results::{JournalFacts, OtherAllocator, ProgramMemory};
 use pacing::Pacer;
 use rustc_hash::FxHashMap;
 use slots::Slots;
@@ -107,6 +107,9 @@ struct Machine {
     row: u32,
     facts: JournalFacts,
     live_bytes: u64,
+    /// When the recorded process had most memory, ns, and the live bytes then.
+    memory_peak: u64,
+    live_at_peak: u64,
     threads_seen: u32,
     last_time: u64,
 }
@@ -121,6 +124,8 @@ impl Machine {
             row: 0,
             facts: JournalFacts::default(),
             live_bytes: 0,
+            memory_peak: 0,
+            live_at_peak: 0,
             threads_seen: 0,
             last_time: 0,
         }
@@ -134,6 +139,7 @@ impl Machine {
     ) -> Result<(), Error> {
         let mut journal_row = 0;
         let prologue = source.metadata().prologue;
+        self.memory_peak = source.metadata().memory.peak().map_or(0, |sample| sample.time);
         source.for_each(&mut |event, stack| {
             if journal_row < prologue && event.released == 0 && event.op.creates() {
                 self.early(event, sink);
@@ -176,6 +182,7 @@ impl Machine {
         sink: &mut dyn Sink,
     ) -> Result<(), Error> {
         let invalid = |what: String| Error::Invalid { row: journal_row, what };
+        self.note_live_bytes();
         self.last_time = self.last_time.max(event.time);
         self.threads_seen = self.threads_seen.max(event.thread + 1);
         let due = self.pacer.due(event);
@@ -315,7 +322,15 @@ impl Machine {
         }
     }
 
-    fn into_facts(self, source: &dyn Source) -> JournalFacts {
+    /// To be called before the next event, and at the end.
+    fn note_live_bytes(&mut self) {
+        if self.last_time <= self.memory_peak {
+            self.live_at_peak = self.live_bytes;
+        }
+    }
+
+    fn into_facts(mut self, source: &dyn Source) -> JournalFacts {
+        self.note_live_bytes();
         let metadata = source.metadata();
         let mut program = metadata.program.clone();
         for argument in &metadata.arguments {
@@ -325,6 +340,9 @@ impl Machine {
         JournalFacts {
             program,
             allocator: metadata.allocator.clone(),
+            settings: metadata.settings.clone(),
+            other_allocators: metadata.other_allocators.iter().map(other).collect(),
+            program_memory: program_memory(&metadata.memory, self.live_at_peak),
             modules: metadata.modules.iter().map(|module| module.path.clone()).collect(),
             threads: self.threads_seen,
             duration_ns: self.last_time,
@@ -332,6 +350,20 @@ impl Machine {
             ..self.facts
         }
     }
+}
+
+fn other(other: &keel_journal::OtherAllocator) -> OtherAllocator {
+    let keel_journal::OtherAllocator { name, path, recorded } = other.clone();
+    OtherAllocator { name, path, recorded }
+}
+
+fn program_memory(memory: &Memory, live_bytes: u64) -> Option<ProgramMemory> {
+    (!memory.is_empty()).then(|| ProgramMemory {
+        peak_bytes: memory.peak().map_or(0, |sample| sample.anonymous),
+        live_bytes,
+        mapped_calls: memory.mapped_calls,
+        mapped_bytes: memory.mapped_bytes,
+    })
 }
 
 /// A realloc of a block from before the recording is replayed as an allocation of the new block.

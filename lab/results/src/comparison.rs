@@ -69,6 +69,12 @@ pub struct JournalFacts {
     /// The allocator that the program used when it was recorded: the path of the object file; empty
     /// if it is unknown.
     pub allocator: String,
+    /// The environment variables that configured it and other allocators.
+    pub settings: BTreeMap<String, String>,
+    /// Other allocators in the program.
+    pub other_allocators: Vec<OtherAllocator>,
+    /// The program's memory while it was recorded; None if it was not measured.
+    pub program_memory: Option<ProgramMemory>,
     /// The paths of the object files that called it.
     pub modules: Vec<String>,
     /// Operations replayed, by name ([`crate::OPERATIONS`]).
@@ -100,6 +106,32 @@ pub struct JournalFacts {
     pub prologue_bytes: u64,
     /// Frame marks, ns since the journal's start.
     pub frames: Vec<u64>,
+}
+
+/// An allocator in the recorded program besides [`JournalFacts::allocator`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OtherAllocator {
+    /// Its name; empty if it is only known by its object file.
+    pub name: String,
+    /// The object file.
+    pub path: String,
+    /// Whether it answered calls that the journal contains.
+    pub recorded: bool,
+}
+
+/// The memory of the recorded program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProgramMemory {
+    /// The most resident bytes that are not of a file and not shared.
+    pub peak_bytes: u64,
+    /// The bytes in live blocks at that moment.
+    pub live_bytes: u64,
+    /// Calls of mmap by the program itself for writable memory without a file.
+    pub mapped_calls: u64,
+    /// The sum of their bytes.
+    pub mapped_bytes: u64,
 }
 
 /// How a journal was replayed.

@@ -231,7 +231,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     };
     let options = options(&how, journal.reader.metadata())?;
     let verify = options.verify;
-    let compared = with_floor(&allocators);
+    let compared = compared(&allocators, journal.reader.metadata());
     needs::state(journal.reader.rows(), compared.len(), &options, &folder.written)?;
     let bars = Bars::new();
     let request = Request {
@@ -304,7 +304,7 @@ impl ForTry {
             decide: true,
             ..options(&self.how, source.metadata())?
         };
-        let compared = with_floor(allocators);
+        let compared = compared(allocators, source.metadata());
         needs::state(source.rows(), compared.len(), &options, folder)?;
         let bars = Bars::new();
         let request = Request {
@@ -364,9 +364,10 @@ impl Journal {
     }
 }
 
-/// Adds the floor, which is always measured: it is the cost of the measurement itself.
-fn with_floor(allocators: &[Allocator]) -> Vec<Allocator> {
-    let mut all = allocators.to_vec();
+/// Adds the settings of the recorded program, and the floor, which is always measured: it is the
+/// cost of the measurement itself.
+fn compared(allocators: &[Allocator], metadata: &Metadata) -> Vec<Allocator> {
+    let mut all = keel_allocators::with_recorded(allocators.to_vec(), &metadata.settings);
     if !all.iter().any(|allocator| allocator.name == FLOOR) {
         all.push(Allocator::default());
     }

@@ -202,12 +202,14 @@ fn describe_metadata(metadata: &Metadata, line: &mut impl FnMut(String)) {
         hz if hz > 0.0 && hz != 1e9 => format!("{} at {:.3} GHz", metadata.clock, hz / 1e9),
         _ => metadata.clock.clone(),
     };
+    let settings = metadata.settings.iter().map(|(name, value)| format!("{name}={value}"));
     for (name, value) in [
         ("program", command.collect::<Vec<_>>().join(" ")),
         ("ended", metadata.ended.clone()),
         ("started", metadata.started.clone()),
         ("host", host),
         ("allocator", metadata.allocator.clone()),
+        ("settings", settings.collect::<Vec<_>>().join(" ")),
         ("clock", clock),
         ("written by", metadata.writer.clone()),
     ] {
@@ -229,6 +231,25 @@ fn describe_metadata(metadata: &Metadata, line: &mut impl FnMut(String)) {
     }
     if !metadata.caches.is_empty() {
         line(format!("  caches      {}", evicted(&metadata.caches)));
+    }
+    for other in &metadata.other_allocators {
+        let name = if other.name.is_empty() { "another allocator" } else { &other.name };
+        let what = match other.recorded {
+            true => "answers some of the recorded calls",
+            false => "has functions of its own names, which are not recorded",
+        };
+        line(format!("  beside      {name} {what} ({})", other.path));
+    }
+    if let Some(peak) = metadata.memory.peak() {
+        let [anonymous, resident] = [peak.anonymous, peak.resident].map(format::bytes);
+        line(format!("  memory      at most {anonymous} without files ({resident} with them)"));
+    }
+    if metadata.memory.mapped_calls > 0 {
+        let bytes = format::bytes(metadata.memory.mapped_bytes);
+        line(format!(
+            "  mmap        {} calls by the program itself, {bytes}",
+            format::count(metadata.memory.mapped_calls)
+        ));
     }
     for mark in &metadata.marks {
         line(format!("  mark        {:>12}  {}", format::nanoseconds(mark.time), mark.text));

@@ -295,12 +295,11 @@ fn summary(journal: &Journal, with_program: bool) -> String {
         journal.seconds
     );
     if let (Ok(written), Some(path)) = (&journal.written, &journal.path) {
-        let each = written.bytes as f64 / written.rows.max(1) as f64;
-        text += &format!(
-            ", {:.1} MB, {each:.2} bytes per operation -> {}",
-            written.bytes as f64 / 1e6,
-            path.display()
-        );
+        if written.rows > 0 {
+            let (bytes, rows) = (written.bytes as f64, written.rows as f64);
+            text += &format!(", {:.1} MB, {:.2} bytes per operation", bytes / 1e6, bytes / rows);
+        }
+        text += &format!(" -> {}", path.display());
     }
     if metadata.prologue > 0 {
         text += &format!("; {} blocks were live at its start", format::count(metadata.prologue));

@@ -107,9 +107,12 @@ fn code_sentence(code: &[CodeCost], base: &str) -> String {
         return String::new();
     };
     let CodeCost { place, ns, calls } = first;
+    let calls = match calls {
+        1 => "its call takes".to_owned(),
+        calls => format!("its {} calls take", count(*calls)),
+    };
     format!(
-        "The most expensive line is {place}: its {} calls take {} ({}).",
-        count(*calls),
+        "The most expensive line is {place}: {calls} {} ({}).",
         duration(*ns),
         percent_of(ns / all, &format!("of the time in calls with {base}"))
     )

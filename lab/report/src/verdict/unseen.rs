@@ -4,7 +4,8 @@
 use super::price::peak;
 use crate::figures::AllocatorFigures;
 use crate::words::{bytes, file_name};
-use keel_results::{Comparison, JournalFacts};
+use keel_results::text::count;
+use keel_results::{Comparison, JournalFacts, OtherAllocator, Settings};
 
 /// A program or library with memory of its own.
 struct Own {
@@ -13,7 +14,7 @@ struct Own {
     text: &'static str,
 }
 
-const OWN: [Own; 10] = [
+const OWN: [Own; 11] = [
     Own {
         files: &["python", "libpython"],
         text: "Python allocates objects of up to 512 bytes from its own pools, which the recording \
@@ -51,6 +52,11 @@ const OWN: [Own; 10] = [
                uses realloc, which is.)",
     },
     Own {
+        files: &["tclsh", "libtcl"],
+        text: "Tcl allocates objects and small strings from pools of its own; the recording \
+               contains the pools' blocks, not the parts of these blocks.",
+    },
+    Own {
         files: &["beam.smp"],
         text: "Erlang allocates from carriers of its own; the recording contains only these.",
     },
@@ -85,44 +91,138 @@ fn is_file_of(file: &str, name: &str) -> bool {
     rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphabetic() || c == '-'))
 }
 
-/// The replay's memory is not the program's if it is this multiple of the live bytes, and this many
-/// bytes more.
-const TIMES: f64 = 2.0;
+/// Memory that differs by less than this, or by less than a quarter, is not worth a sentence.
 const BYTES: f64 = 8.0 * 1024.0 * 1024.0;
+const SHARE: f64 = 0.25;
 /// A program that is idle for most of its recorded time: operations in a second.
 const IDLE_RATE: f64 = 1000.0;
 
-/// By how much the replay's memory differs from the blocks of the program, and why.
-fn replayed_memory(
-    comparison: &Comparison,
-    allocators: &[AllocatorFigures],
-    base: usize,
-) -> Option<String> {
+fn differ(one: f64, other: f64) -> bool {
+    let difference = (one - other).abs();
+    difference >= BYTES && difference >= SHARE * one.max(other)
+}
+
+/// Other allocators in the program.
+fn beside(journal: &JournalFacts) -> impl Iterator<Item = String> + '_ {
+    journal.other_allocators.iter().map(|other| {
+        let OtherAllocator { name, path, recorded } = other;
+        let file = file_name(path);
+        match (recorded, name.as_str()) {
+            (true, _) => format!(
+                "Two allocators answered the recorded calls: {file} defines some functions of \
+                 malloc's family, {} the others. A replay makes all calls on one allocator.",
+                file_name(&journal.allocator)
+            ),
+            (false, name) => format!(
+                "The program also contains {name} ({file}), with functions of other names than \
+                 malloc: the recording lacks its blocks. keel/recorder.h records them."
+            ),
+        }
+    })
+}
+
+/// Memory that the program mapped itself.
+fn mapped(journal: &JournalFacts) -> Option<String> {
+    let memory = journal.program_memory?;
+    let bytes_mapped = memory.mapped_bytes as f64;
+    let matters = bytes_mapped >= BYTES && bytes_mapped >= SHARE * journal.peak_live_bytes as f64;
+    matters.then(|| {
+        let calls = match memory.mapped_calls {
+            1 => "once".to_owned(),
+            calls => format!("{} times", count(calls)),
+        };
+        format!(
+            "The program called mmap itself {calls}, for {} in all: neither the recording nor a \
+             replay contains this memory.",
+            bytes(bytes_mapped)
+        )
+    })
+}
+
+/// By how much the replay's memory differs from the recorded program's, and why.
+fn replayed_memory(comparison: &Comparison, name: &str, resident: f64) -> Option<String> {
     let journal = &comparison.journal;
-    let (live, resident) = (journal.peak_live_bytes as f64, peak(&allocators[base])?);
-    if live == 0.0 || resident < TIMES * live || resident < live + BYTES {
+    let recorded = journal.program_memory.filter(|memory| memory.peak_bytes > 0);
+    let (program, live) = match recorded {
+        Some(memory) => (memory.peak_bytes as f64, memory.live_bytes as f64),
+        None => (journal.peak_live_bytes as f64, journal.peak_live_bytes as f64),
+    };
+    if program == 0.0 || !differ(resident, program) {
         return None;
     }
-    let mut reasons = vec![
-        "the rest is free memory that the allocator keeps, its own data, and parts of pages"
-            .to_owned(),
-    ];
-    if comparison.settings.pace == "max" && journal.threads > 1 {
+    let (what, word) =
+        (bytes((resident - program).abs()), if resident > program { "more" } else { "less" });
+    let of_program = match recorded {
+        Some(_) => format!(
+            "the recorded program had at most {} of its own, {} of it in blocks",
+            bytes(program),
+            bytes(live)
+        ),
+        None => format!("the program's blocks had at most {}", bytes(program)),
+    };
+    let reasons = match resident > program {
+        true => more_memory(comparison, live, program),
+        false => less_memory(journal, live, program),
+    };
+    Some(format!(
+        "Memory: {of_program}; the replay with {} has {} at its peak, {what} {word}. {reasons}",
+        name,
+        bytes(resident),
+    ))
+}
+
+/// Why a replay has more memory than the program.
+fn more_memory(comparison: &Comparison, live: f64, program: f64) -> String {
+    let Settings { pace, touch, .. } = &comparison.settings;
+    let threads = comparison.journal.threads;
+    let mut reasons = Vec::new();
+    if live > program && touch == "page" {
+        reasons.push(
+            "it writes to each page of a block, and the program did not write to all".to_owned(),
+        );
+    }
+    if pace == "max" && threads > 1 {
         reasons.push(format!(
-            "at pace max all {} threads work at the same time, and each keeps memory of its own, \
-             where the program's threads may have taken turns; --pace compressed is closer to it",
-            journal.threads
+            "at pace max all {threads} threads work at the same time, and each keeps memory of its \
+             own; --pace compressed is closer to the program"
         ));
     }
-    Some(format!(
-        "Memory: with {}, the replay's peak resident memory is {}, but the program's blocks had at \
-         most {}: {}. The program itself also needs memory for code and stacks, which no replay \
-         has.",
-        allocators[base].name,
-        bytes(resident),
-        bytes(live),
-        reasons.join("; "),
-    ))
+    if reasons.is_empty() {
+        reasons.push(
+            "the rest is free memory that the allocator keeps, its own data, and parts of pages"
+                .to_owned(),
+        );
+    }
+    format!("Why: {}.", reasons.join("; "))
+}
+
+/// Why a program has more memory than a replay.
+fn less_memory(journal: &JournalFacts, live: f64, program: f64) -> String {
+    let mapped = journal.program_memory.map_or(0, |memory| memory.mapped_bytes) as f64;
+    let outside = bytes((program - live).max(0.0));
+    match mapped >= BYTES {
+        true => format!(
+            "Why: {outside} were not in blocks; the program maps memory itself, and has stacks and \
+             data, which no replay has."
+        ),
+        false => format!(
+            "Why: {outside} were not in blocks: stacks, data, and free memory that the program's \
+             allocator kept, perhaps from before the recorded time."
+        ),
+    }
+}
+
+/// The settings of the program's allocator.
+fn configured(journal: &JournalFacts) -> Option<String> {
+    let settings = journal.settings.iter().map(|(name, value)| format!("{name}={value}"));
+    let settings: Vec<String> = settings.collect();
+    (!settings.is_empty()).then(|| {
+        format!(
+            "The program ran with {}. In the replay, the allocators that read such a variable have \
+             the same value.",
+            settings.join(", ")
+        )
+    })
 }
 
 /// A program that waits most of the time.
@@ -147,8 +247,14 @@ pub fn unseen(
     allocators: &[AllocatorFigures],
     base: Option<usize>,
 ) -> Vec<String> {
-    let mut sentences: Vec<String> = own_memory(&comparison.journal).collect();
-    sentences.extend(base.and_then(|base| replayed_memory(comparison, allocators, base)));
+    let journal = &comparison.journal;
+    let mut sentences: Vec<String> = own_memory(journal).collect();
+    sentences.extend(beside(journal));
+    sentences.extend(mapped(journal));
+    sentences.extend(configured(journal));
+    sentences.extend(base.and_then(|base| {
+        replayed_memory(comparison, &allocators[base].name, peak(&allocators[base])?)
+    }));
     sentences.extend(idle(comparison));
     sentences
 }
@@ -156,6 +262,7 @@ pub fn unseen(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use keel_results::ProgramMemory;
 
     fn found(program: &str, modules: &[&str]) -> Vec<String> {
         let modules = modules.iter().map(|path| (*path).to_owned()).collect();
@@ -165,7 +272,7 @@ mod tests {
 
     #[test]
     fn interpreters_and_pools_are_named() {
-        let cases: [(&str, &[&str], &str); 8] = [
+        let cases: [(&str, &[&str], &str); 9] = [
             ("/usr/bin/python3.11 app.py", &[], "--python-objects"),
             ("/opt/tool", &["/usr/lib/libpython3.12.so.1.0"], "PYTHONMALLOC=malloc"),
             ("ruby", &[], "Ruby keeps"),
@@ -173,6 +280,7 @@ mod tests {
             ("java -jar a.jar", &[], "Java keeps"),
             ("/usr/bin/php8.2", &[], "USE_ZEND_ALLOC=0"),
             ("luajit a.lua", &[], "LuaJIT"),
+            ("/opt/gui", &["/usr/lib/libtcl8.6.so"], "Tcl"),
             ("/usr/lib/postgresql/15/bin/postgres", &[], "pools"),
         ];
         for (program, modules, expected) in cases {
@@ -182,6 +290,57 @@ mod tests {
         assert_eq!(found("/usr/bin/game", &["/lib/libc.so.6"]), Vec::<String>::new());
         assert_eq!(found("/usr/bin/node-exporter", &[]), Vec::<String>::new());
         assert_eq!(found("pythonic", &[]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn other_allocators_settings_and_mappings_are_named() {
+        let mut journal =
+            JournalFacts { allocator: "/lib/libc.so.6".into(), ..JournalFacts::default() };
+        assert_eq!(beside(&journal).count(), 0);
+        assert_eq!((mapped(&journal), configured(&journal)), (None, None));
+        journal.other_allocators = vec![
+            OtherAllocator { name: "jemalloc".into(), path: "/opt/game".into(), recorded: false },
+            OtherAllocator { name: String::new(), path: "/lib/liba.so".into(), recorded: true },
+        ];
+        let found: Vec<String> = beside(&journal).collect();
+        assert!(found[0].contains("jemalloc (game)") && found[0].contains("lacks its blocks"));
+        assert!(found[1].contains("liba.so") && found[1].contains("libc.so.6"), "{found:?}");
+        journal.settings.insert("MALLOC_ARENA_MAX".into(), "2".into());
+        assert!(configured(&journal).is_some_and(|text| text.contains("MALLOC_ARENA_MAX=2")));
+        let memory =
+            ProgramMemory { mapped_calls: 12, mapped_bytes: 1 << 30, ..ProgramMemory::default() };
+        journal.program_memory = Some(memory);
+        let text = mapped(&journal).unwrap_or_default();
+        assert!(text.contains("12 times, for 1 GiB"), "{text}");
+        journal.peak_live_bytes = 1 << 40;
+        assert_eq!(mapped(&journal), None, "a small part");
+    }
+
+    /// A replay's peak beside the program's memory and its blocks at that time, in MiB.
+    fn compared(replayed: u64, program: u64, live: u64) -> Option<String> {
+        let settings = Settings { pace: "max".into(), touch: "page".into(), ..Settings::default() };
+        let mut comparison = Comparison { settings, ..Comparison::default() };
+        comparison.journal.threads = 1;
+        comparison.journal.program_memory = Some(ProgramMemory {
+            peak_bytes: program << 20,
+            live_bytes: live << 20,
+            ..ProgramMemory::default()
+        });
+        replayed_memory(&comparison, "glibc", (replayed << 20) as f64)
+    }
+
+    #[test]
+    fn the_replayed_memory_is_compared_with_the_recorded() {
+        assert_eq!(compared(100, 100, 90), None);
+        assert_eq!(compared(100, 106, 90), None, "less than 8 MiB");
+        let more = compared(248, 77, 60).unwrap_or_default();
+        assert!(more.contains("at most 77 MiB of its own, 60 MiB of it in blocks"), "{more}");
+        assert!(more.contains("248 MiB at its peak, 171 MiB more"), "{more}");
+        assert!(more.contains("free memory"), "{more}");
+        let untouched = compared(100, 20, 90).unwrap_or_default();
+        assert!(untouched.contains("did not write to all"), "{untouched}");
+        let less = compared(40, 100, 30).unwrap_or_default();
+        assert!(less.contains("60 MiB less") && less.contains("70 MiB were not in"), "{less}");
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! FOLDER/results/       the merged results
 //! ```
 
-use super::{How, Journal, ResultFolder, file_name, needs, options, print, specs, with_floor};
+use super::{How, Journal, ResultFolder, compared, file_name, needs, options, print, specs};
 use crate::layout::Layout;
 use crate::selection::chosen;
 use crate::{interrupt, output};
@@ -304,7 +304,7 @@ impl Ready<'_> {
             // keel was killed before it could discard a stopped round.
             std::fs::remove_dir_all(&place).with_context(|| place.display().to_string())?;
         }
-        let allocators = with_floor(self.allocators);
+        let allocators = compared(self.allocators, self.journal.reader.metadata());
         needs::state(self.journal.reader.rows(), allocators.len(), &options, &place)?;
         let bars = super::Bars::new();
         let request = Request {
