@@ -146,8 +146,8 @@ KEEL_INLINE bool block_is_zeroed(uint32_t block_bytes) {
     return KEEL_SECURE && (block_bytes <= ZEROED_BYTES_MAX || block_guard.zero != 0);
 }
 
-// Blocks of up to ZEROED_BYTES_MAX are zeroed and verified in pieces of 16 bytes, the first of which
-// begins at the block. Both functions jump to the step of the block's size, which takes fewer
+// Blocks of up to ZEROED_BYTES_MAX are zeroed and verified in pieces of 16 bytes, the first one at
+// the block's start. Both functions jump to the step of the block's size, which takes fewer
 // instructions than a loop.
 #define ZEROED_PIECES_MAX (ZEROED_BYTES_MAX / 16)
 #define NOT_ZEROED (ZEROED_PIECES_MAX + 1) // instead of the number, in a request_row

@@ -80,8 +80,8 @@ struct page_use {
     struct page* prev;
     uint16_t resident; // system pages, from the page's start on, that are resident if PAGE_COLD
     // Of each slice, not of the page: system pages at its end that the last page there left cold. A
-    // hint, for a free slice that counts as one that occupies memory. SLICE_ABSENT: the slice had no
-    // memory when the page on it began.
+    // hint, for a free slice that counts as one that occupies memory. SLICE_ABSENT: the slice had
+    // no memory when the page on it began.
     uint8_t absent;
     // The free blocks of the secure flavour (page/free_queue.h).
     uint8_t queue_has_own;    // 1: the own row is one of its rows
