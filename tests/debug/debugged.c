@@ -62,7 +62,8 @@ static void free_by_two_threads(void) {
 
 static void overwrite_number(void) {
     char* block = allocates_here(30);
-    memset(block - 32, 0, 32);
+    // Not by memset, which libkeel-debug.so checks.
+    for (volatile char* at = block - 32; at < block; at++) *at = 0;
     frees_here(block);
 }
 

@@ -255,11 +255,11 @@ def a_report_has_addresses_where_the_mappings_are_not_readable():
 
 
 def leaks_are_listed_where_their_reachability_is_not_known():
-    for mode, what in (("leaks-without-files", "to read /proc/self/maps"),
-                       ("leaks-without-reading", "the system call process_vm_readv")):
+    # Behind a filter of system calls Keel reads no files, either.
+    for mode in ("leaks-without-files", "leaks-without-reading"):
         err = Run(mode, debug="leaks").err
-        assert re.match(rf"keel: at the end: \d+ blocks, \d+ bytes live; which are lost is not "
-                        rf"known, because the system refuses {what}\n", err), err
+        assert re.match(r"keel: at the end: \d+ blocks, \d+ bytes live; which are lost is not "
+                        r"known, because the system refuses to read /proc/self/maps\n", err), err
         assert re.search(r"^  3 blocks, 150 bytes live, allocated at:\n    0x", err, re.M), err
         assert " lost, " not in err and "reachable" not in err, err
 
