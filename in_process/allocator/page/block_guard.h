@@ -153,6 +153,7 @@ KEEL_INLINE bool block_is_zeroed(uint32_t block_bytes) {
 #define NOT_ZEROED (ZEROED_PIECES_MAX + 1) // instead of the number, in a request_row
 _Static_assert(ZEROED_PIECES_MAX == 9, "each number of pieces has its step");
 typedef uint64_t __attribute__((vector_size(16), may_alias)) block_piece;
+typedef uint64_t __attribute__((may_alias)) block_word; // links are stored as pointers
 
 // Overwrites the state with 0, too. Of a larger block, only the first word.
 KEEL_INLINE void block_zero(void* block, unsigned pieces) {
@@ -206,7 +207,7 @@ KEEL_INLINE void block_zero(void* block, unsigned pieces) {
 // one; not 0 if all of them have to be verified.
 KEEL_INLINE uint64_t pieces_not_zero(const void* block, unsigned pieces, uint64_t found) {
     KEEL_ASSERT(pieces <= NOT_ZEROED);
-    const uint64_t* word = block;
+    const block_word* word = block;
     switch (pieces) {
     case 9:
         ADD_WORDS(15);
@@ -239,9 +240,9 @@ KEEL_INLINE uint64_t pieces_not_zero(const void* block, unsigned pieces, uint64_
 KEEL_INLINE uint64_t block_not_zero(const void* block, uint32_t block_bytes) {
     KEEL_ASSERT(block_bytes >= 16 && block_bytes % 16 == 0);
     if (block_bytes <= ZEROED_BYTES_MAX) return pieces_not_zero(block, block_bytes / 16, 0);
-    const uint64_t* end = block_state(block, block_bytes);
+    const block_word* end = block_state(block, block_bytes);
     uint64_t found = 0;
-    for (const uint64_t* word = block; word < end; word++) found |= *word;
+    for (const block_word* word = block; word < end; word++) found |= *word;
     return found;
 }
 
