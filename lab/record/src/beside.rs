@@ -31,8 +31,8 @@ const SETTINGS: [&str; 9] = [
     "PYTHONMALLOC",
     "KEEL_",
 ];
-/// The recorder's own.
-const NOT_SETTINGS: &str = "KEEL_RECORDER";
+/// Those of the lab itself: the recorder's, and where it is installed.
+const NOT_SETTINGS: [&str; 3] = ["KEEL_RECORDER", "KEEL_BRIDGE", "KEEL_PREFIX"];
 
 /// What is known when a process begins. `family`: the object file that defines other functions of
 /// malloc's family, or "".
@@ -87,7 +87,8 @@ fn settings(environment: &[u8]) -> BTreeMap<String, String> {
         let text = String::from_utf8_lossy(variable);
         let (name, value) = text.split_once('=')?;
         let is_one = SETTINGS.iter().any(|setting| name.starts_with(setting));
-        (is_one && !name.starts_with(NOT_SETTINGS)).then(|| (name.to_owned(), value.to_owned()))
+        let is_own = NOT_SETTINGS.iter().any(|own| name.starts_with(own));
+        (is_one && !is_own).then(|| (name.to_owned(), value.to_owned()))
     });
     variables.collect()
 }
@@ -100,7 +101,8 @@ mod tests {
     #[test]
     fn only_settings_of_allocators_are_taken() {
         let environment = b"HOME=/root\0MALLOC_ARENA_MAX=2\0KEEL_RECORDER_SESSION=/x\0\
-            KEEL_KEEPER=off\0GLIBC_TUNABLES=glibc.malloc.tcache_count=0\0A_MALLOC_=1\0";
+            KEEL_PREFIX=/y\0KEEL_KEEPER=off\0GLIBC_TUNABLES=glibc.malloc.tcache_count=0\0\
+            A_MALLOC_=1\0";
         let found: Vec<_> = settings(environment).into_iter().collect();
         let expected = [
             ("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0"),
