@@ -51,9 +51,9 @@ older() { # Debian 11: glibc 2.31
         "$root/scripts/root.sh" run "$work/bullseye" bash -ec '
             cd && tar -xJf keel-*.tar.xz && cd keel-*/ && bin/keel allocators
             ! bin/keel allocators | grep -v tcmalloc | grep "not available"
-            bin/keel try --no-open -a keel,glibc -r 2 -o /root/tried -- python3 /root/script.py
-            test -s /root/tried/report.html
-            LD_PRELOAD=$PWD/lib/libkeel.so KEEL_SHOW_STATS=1 python3 /root/script.py
+            bin/keel try --no-open -a keel,glibc -r 2 -o ~/tried -- python3 ~/script.py
+            test -s ~/tried/report.html
+            LD_PRELOAD=$PWD/lib/libkeel.so KEEL_SHOW_STATS=1 python3 ~/script.py
             # In a folder that the system searches, after ldconfig, by its name.
             cp -a lib/libkeel*.so* /usr/local/lib && ldconfig
             LD_PRELOAD=libkeel.so.0 grep /usr/local/lib/libkeel /proc/self/maps'
