@@ -275,7 +275,8 @@ static struct run run_for_page(struct heap* heap, unsigned size_class, unsigned*
 #define FITTED_SLICES_FIRST 8u // while the heap has filled few fitted pages of the class
 
 static unsigned fresh_slices(const struct heap* heap, unsigned size_class, size_t block_bytes) {
-    if (!class_is_fitted(size_class)) return page_slices(size_class);
+    bool begins = heap->filled[size_class] == 0;
+    if (!class_is_fitted(size_class)) return page_slices(size_class, begins);
     bool few = heap->filled[size_class] < FILLED_ENOUGH;
     return page_slices_fitted(block_bytes, few ? FITTED_SLICES_FIRST : FITTED_PAGE_SLICES);
 }
@@ -311,7 +312,8 @@ struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_
     unsigned slices = fresh_slices(heap, size_class, block_bytes);
     KEEL_ASSERT(class_partition(size_class) == partition_now());
     bool worth_warm = is_worth_warm(heap, size_class);
-    bool trusts = !worth_warm && !is_wide(size_class) && heap->earned > 0 && policy_trusts(slices);
+    bool earned = heap->earned > 0;
+    bool trusts = !worth_warm && policy_trusts(slices, earned);
     heap->draws++;
     bool shared = class_partition(size_class) == 0; // kept slices are of partition 0
     char* start = slices == 1 && shared ? own_slice_take(heap) : NULL;
@@ -325,7 +327,7 @@ struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_
         count_event(EVENT_RESERVE_MISS, !run.warm && worth_warm);
         if (run.warm && trusts) {
             fresh |= PAGE_TRUSTED;
-            heap->earned--;
+            heap->earned -= earned;
             policy_trust(slices);
         }
         fresh |= run.zero ? PAGE_ZERO : 0u;

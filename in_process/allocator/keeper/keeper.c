@@ -156,8 +156,9 @@ static bool demand_update(uint32_t slept_us) {
 static size_t populate_admitted(size_t missing) {
     KEEL_ASSERT(missing > 0);
     bool unit = policy_rest() >= HUGE_SLICES && !window_space_is_limited() &&
-                policy_admits_unit(0) && headroom_admits(HUGE_SLICES * SLICE_BYTES);
+                headroom_admits(HUGE_SLICES * SLICE_BYTES) && policy_begin_unit(0);
     size_t done = unit ? reserve_populate_huge() : 0;
+    if (unit) policy_end_unit();
     if (done > 0) return done;
     unsigned slices = missing < POPULATE_SLICES ? (unsigned)missing : POPULATE_SLICES;
     if (!policy_cap_admits(slices) || !headroom_admits(slices * SLICE_BYTES)) return 0;

@@ -56,10 +56,16 @@ KEEL_INLINE bool page_is_full(const struct page* page) {
     return (atomic_get(&page->owner) & PAGE_FULL) != 0;
 }
 
-// Slices of a page of this class.
-KEEL_INLINE unsigned page_slices(unsigned size_class) {
+#define PAGE_BLOCKS_MIN 2u // the first free into a full page does not empty it
+
+// Slices of a page of this class. The first page of wide blocks has only as many as two blocks
+// need: most programs use few blocks of most classes, and such a page may be resident at once.
+KEEL_INLINE unsigned page_slices(unsigned size_class, bool is_first) {
     KEEL_ASSERT(size_class < CLASS_COUNT);
-    return size_class_bytes[size_class] <= ONE_SLICE_BYTES_MAX ? 1 : WIDE_PAGE_SLICES;
+    size_t bytes = size_class_bytes[size_class];
+    if (bytes <= ONE_SLICE_BYTES_MAX) return 1;
+    if (!is_first) return WIDE_PAGE_SLICES;
+    return bytes * PAGE_BLOCKS_MIN <= SLICE_BYTES ? 1 : 2;
 }
 
 // Slices of a page of this class, of which the blocks leave at most 1/128 unused (1/64 for some
@@ -67,7 +73,7 @@ KEEL_INLINE unsigned page_slices(unsigned size_class) {
 #define TIGHT_PAGE_SLICES 32u
 static inline unsigned page_slices_tight(unsigned size_class) {
     size_t bytes = size_class_bytes[size_class];
-    unsigned slices = page_slices(size_class);
+    unsigned slices = page_slices(size_class, false);
     while (slices < TIGHT_PAGE_SLICES && slices * SLICE_BYTES % bytes > slices * SLICE_BYTES / 128)
         slices *= 2;
     return slices;
@@ -82,7 +88,6 @@ unsigned page_resident(const char* start, unsigned slices);
 // PAGE_BLOCKS_MIN to PAGE_BLOCKS_MAX blocks. most: a power of two, 2..FITTED_PAGE_SLICES.
 #define FITTED_PAGE_SLICES SUPERBLOCK_SLICES
 #define PAGE_BLOCKS_MAX (SLICE_BYTES / 8)
-#define PAGE_BLOCKS_MIN 2u // the first free into a full page does not empty it
 unsigned page_slices_fitted(size_t block_bytes, unsigned most);
 
 // Makes `slices` slices at `start` a page of this class with no block carved. `owner` is the heap's

@@ -55,17 +55,10 @@ bool policy_may_have_huge(void) {
            (known == HUGE_UNKNOWN && option_get(OPTION_KEEPER) != KEEPER_NEVER);
 }
 
-bool policy_admits_unit(unsigned slices) {
-    if (partition_now() != 0 || !policy_may_have_huge()) return false; // units are of partition 0
+bool policy_trusts(unsigned slices, bool earned) {
     size_t used = policy_used();
-    if (used + slices < UNITS_FROM || !policy_cap_admits(HUGE_SLICES)) return false;
-    return policy_idle() + HUGE_SLICES <= policy_budget(used) + slices;
-}
-
-bool policy_trusts(unsigned slices) {
-    size_t used = policy_used();
-    return used >= UNITS_FROM &&
-           at_least_0(atomic_get(&policy.trusted)) + slices <= used / TRUST_SHARE;
+    size_t most = TRUST_BASE + (earned ? used / TRUST_SHARE : 0);
+    return used >= UNITS_FROM && at_least_0(atomic_get(&policy.trusted)) + slices <= most;
 }
 
 // --- The period ----------------------------------------------------------------------------------
@@ -82,16 +75,40 @@ bool policy_is_above_cap(void) {
            run_dirty_slices() + mapping_cache_bytes() / SLICE_BYTES > CAP_WARM;
 }
 
-bool policy_is_above(void) {
-    if (policy_is_above_cap()) return true;
-    if (option_get(OPTION_RESET_DELAY) < 0) return false; // the program keeps all
-    size_t idle = policy_idle();
+// Used memory and `idle` slices together exceed what rule 3 admits.
+static bool is_above(size_t idle) {
     if (idle <= BUDGET_BASE) return false;
     size_t used = policy_used();
     size_t peak = recent_peak(used);
-    size_t stays = peak < BUDGET_SHARE_FROM ? peak / SMALL_PEAK_SHARE : peak;
-    if (stays < used) stays = used;
-    return used + idle > stays + policy_budget(peak) + policy_target();
+    return used + idle > peak + policy_budget(peak) + policy_target();
+}
+
+bool policy_is_above(void) {
+    if (policy_is_above_cap()) return true;
+    if (option_get(OPTION_RESET_DELAY) < 0) return false; // the program keeps all
+    return is_above(policy_idle());
+}
+
+// `idle` slices are idle, with the unit and without those of it that are needed at once.
+static bool admits_unit(unsigned slices, int64_t idle) {
+    if (partition_now() != 0 || !policy_may_have_huge()) return false; // units are of partition 0
+    if (policy_used() + slices < UNITS_FROM || !policy_cap_admits(HUGE_SLICES)) return false;
+    return !is_above(at_least_0(idle));
+}
+
+bool policy_admits_unit(unsigned slices) {
+    return admits_unit(slices, (int64_t)(policy_idle() + HUGE_SLICES) - (int64_t)slices);
+}
+
+bool policy_begin_unit(unsigned slices) {
+    (void)atomic_add(&policy.under_way, 1); // first, so that other threads' units count
+    if (admits_unit(slices, (int64_t)policy_idle() - (int64_t)slices)) return true;
+    policy_end_unit();
+    return false;
+}
+
+void policy_end_unit(void) {
+    (void)atomic_sub(&policy.under_way, 1);
 }
 
 void policy_note(void) {

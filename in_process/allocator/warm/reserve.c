@@ -18,7 +18,6 @@
 #define STEP_LARGE_CALLS 30u // 80 MiB in runs of 4 MiB take 20
 #define HELD_MAX 4u          // more threads than maintain memory at the same time
 
-static atomic_bits missed;         // slices, since the last unit was begun
 static atomic_signed maintained;   // runs that are being populated or discarded
 static atomic_word held[HELD_MAX]; // those runs: start | slices << 1 | 1 if populated; 0: none
 
@@ -164,28 +163,22 @@ size_t reserve_populate_huge(void) {
     (void)atomic_add(&maintained, 1);
     struct free_run run = run_take_closed();
     if (run.slices != 0) {
-        (void)atomic_add(&policy.under_way, 1);
         KEEL_ASSERT(run.slices == HUGE_SLICES);
-        atomic_set(&missed, 0);
         huge_unit_prefer(run);
         done = populate(run, true);
-        (void)atomic_sub(&policy.under_way, 1);
         huge_units_map_ahead(run);
     }
     (void)atomic_sub_release(&maintained, 1);
     return done;
 }
 
-// There are no warm slices that fit. True: this thread has populated a unit.
-static bool populate_if_behind(unsigned slices) {
+// There are no warm slices that fit. True: this thread has populated a unit. In a limited address
+// space a large block cannot use units that are closed.
+static bool populate_if_admitted(unsigned slices) {
     KEEL_ASSERT(slices > 0);
-    if (!policy_admits_unit(slices)) return false;
-    uint64_t most = atomic_get(&policy.under_way) == 0 ? MISSED_SLICES_MAX : MISSED_BESIDE_MAX;
-    uint64_t now = atomic_add(&missed, slices) + slices;
-    // Of several threads, the one that sets it back populates.
-    if (now < most || !atomic_try_bits(&missed, &now, 0)) return false;
-    // In a limited address space a large block cannot use units that are closed.
-    bool populated = !window_space_is_limited() && reserve_populate_huge() > 0;
+    if (window_space_is_limited() || !policy_begin_unit(slices)) return false;
+    bool populated = reserve_populate_huge() > 0;
+    policy_end_unit();
     count_event(EVENT_UNITS, populated);
     return populated;
 }
@@ -193,7 +186,7 @@ static bool populate_if_behind(unsigned slices) {
 struct run reserve_take(unsigned slices) {
     KEEL_ASSERT(slices > 0 && slices <= RUN_SLICES_MAX);
     struct run run = run_allocate_warm(slices);
-    return run.start == NULL && populate_if_behind(slices) ? run_allocate_warm(slices) : run;
+    return run.start == NULL && populate_if_admitted(slices) ? run_allocate_warm(slices) : run;
 }
 
 bool reserve_admits_warm(void) {
@@ -254,5 +247,5 @@ bool reserve_check(void) {
     if (!KEEL_CHECKS) return true;
     for (unsigned i = 0; i < HELD_MAX; i++)
         if (atomic_get(&held[i]) != 0) return false;
-    return atomic_get(&maintained) == 0 && atomic_get(&missed) < MISSED_BESIDE_MAX + HUGE_SLICES;
+    return atomic_get(&maintained) == 0;
 }

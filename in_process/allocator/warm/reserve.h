@@ -43,10 +43,7 @@ size_t reserve_populate(unsigned slices_max);
 size_t reserve_populate_huge(void);
 
 // Takes warm slices for memory that will be filled. If none fit, and the policy admits it, this
-// thread populates a unit, after MISSED_SLICES_MAX slices that were missed since the last one, or
-// MISSED_BESIDE_MAX while another thread populates one. Start NULL: no warm slices.
-#define MISSED_SLICES_MAX 2u
-#define MISSED_BESIDE_MAX 4u
+// thread populates a unit. Start NULL: no warm slices.
 struct run reserve_take(unsigned slices);
 
 // True while a thread populates or discards slices, which no other thread can take meanwhile.

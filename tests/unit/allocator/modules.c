@@ -33,8 +33,12 @@ static void test_bit_runs(void) {
 }
 
 static void test_page_slices(void) {
-    for (unsigned c = 0; c < CLASS_COUNT; c++)
-        CHECK(page_slices(c) == (size_class_bytes[c] <= 8192 ? 1 : 4));
+    for (unsigned c = 0; c < CLASS_COUNT; c++) {
+        bool wide = size_class_bytes[c] > 8192;
+        CHECK(page_slices(c, false) == (wide ? 4 : 1));
+        unsigned first = page_slices(c, true);
+        CHECK(first <= (wide ? 2 : 1) && first * SLICE_BYTES >= 2 * (size_t)size_class_bytes[c]);
+    }
     for (unsigned c = 0; c < CLASS_COUNT; c++) {
         if (size_class_bytes[c] <= 8192) continue;
         size_t bytes = page_slices_tight(c) * SLICE_BYTES;
