@@ -67,6 +67,37 @@ TEST(a_heap_in_an_arena_stays_in_it) {
     CHECK(munmap(memory, ARENA) == 0);
 }
 
+// Around an address that is a multiple of 4 GiB, where another table of metadata begins.
+TEST(an_arena_across_a_boundary_of_4_gibibytes_is_usable) {
+    char* memory = MAP_FAILED;
+    uintptr_t boundary = UINT64_C(0x1a00) << 32;
+    for (unsigned i = 0; memory == MAP_FAILED && i < 64; i++, boundary += UINT64_C(1) << 32)
+        memory = mmap((char*)boundary - ARENA / 2, ARENA, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    CHECK(memory != MAP_FAILED);
+    kl_arena_t* arena =
+        kl_manage_os_memory(memory, ARENA, kl_memory_zero | kl_memory_exclusive, KL_ANY_NUMA_NODE);
+    CHECK(arena != NULL);
+    static const size_t sizes[] = {9000, 20000, 40000, 65536, 100000};
+    for (unsigned s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        kl_heap_t* heap = kl_heap_new_in_arena(arena);
+        char* last = NULL;
+        size_t count = 0;
+        size_t behind = 0;
+        for (char* block; (block = kl_heap_malloc(heap, sizes[s])) != NULL; count++, last = block) {
+            memset(block, (int)s + 1, sizes[s]);
+            behind += (block - memory) >= ARENA / 2;
+            CHECK(kl_heap_contains(heap, block) && kl_usable_size(block) >= sizes[s]);
+        }
+        CHECK(count * sizes[s] > ARENA / 2 && behind > 0);
+        for (size_t i = 0; i < sizes[s]; i++) CHECK(last[i] == (char)(s + 1));
+        kl_heap_destroy(heap);
+        CHECK_EQUAL(used_of(arena), 0);
+    }
+    CHECK(kl_arena_release(arena));
+    CHECK(munmap(memory, ARENA) == 0);
+}
+
 TEST(a_full_arena_fails_and_is_usable_again_after_frees) {
     char* memory = map(ARENA);
     kl_arena_t* arena = kl_manage_os_memory(memory, ARENA, kl_memory_exclusive, KL_ANY_NUMA_NODE);

@@ -17,7 +17,7 @@ static unsigned slices_before;
 static void prepare_loan(void) {
     bool from_slices;
     heap = heap_acquire();
-    heap->filled[CLASS_COUNT - 1] = 1; // the first page has two blocks
+    heap->filled[CLASS_COUNT - 1] = 2; // the first pages have fewer blocks
     page = heap_fresh_page(heap, CLASS_COUNT - 1, &from_slices);
     EXPLORE_CHECK(page->capacity == 4);
     for (unsigned i = 0; i < 4; i++) {
@@ -106,7 +106,7 @@ static const struct explore_scenario relief_and_drain = {
 static void prepare_retirement(void) {
     bool from_slices;
     heap = heap_acquire();
-    heap->filled[CLASS_COUNT - 1] = 1;
+    heap->filled[CLASS_COUNT - 1] = 2;
     page = heap_fresh_page(heap, CLASS_COUNT - 1, &from_slices);
     for (unsigned i = 0; i < 4; i++) remote_batch_send_block(page, page_carve(page));
     slices_before = (unsigned)run_live_slices();

@@ -275,8 +275,7 @@ static struct run run_for_page(struct heap* heap, unsigned size_class, unsigned*
 #define FITTED_SLICES_FIRST 8u // while the heap has filled few fitted pages of the class
 
 static unsigned fresh_slices(const struct heap* heap, unsigned size_class, size_t block_bytes) {
-    bool begins = heap->filled[size_class] == 0;
-    if (!class_is_fitted(size_class)) return page_slices(size_class, begins);
+    if (!class_is_fitted(size_class)) return page_slices(size_class, heap->filled[size_class]);
     bool few = heap->filled[size_class] < FILLED_ENOUGH;
     return page_slices_fitted(block_bytes, few ? FITTED_SLICES_FIRST : FITTED_PAGE_SLICES);
 }

@@ -54,6 +54,14 @@ static bool bits_are_all(const uint64_t* bits, size_t from, size_t count) {
 
 // --- Taking and giving, with the lock held -------------------------------------------------------
 
+// The metadata of the slices of a page is one array, and each window has its own. So a run that may
+// become a page does not cross the end of a window: then the next one is the first place. `at`
+// counts from address 0.
+static size_t within_window(size_t at, size_t slices) {
+    bool crosses = at / WINDOW_SLICES != (at + slices - 1) / WINDOW_SLICES;
+    return crosses && slices <= SUPERBLOCK_SLICES ? round_up(at, WINDOW_SLICES) : at;
+}
+
 // The first slice of a free run of that length, whose address is aligned; NOWHERE if there is none.
 static size_t search(struct arena* arena, size_t slices, size_t alignment, size_t budget) {
     KEEL_ASSERT(slices > 0 && is_power_of_two(alignment));
@@ -64,7 +72,7 @@ static size_t search(struct arena* arena, size_t slices, size_t alignment, size_
     if (at == NOWHERE) return NOWHERE;
     arena->first_free = at;
     while (at < end) {
-        size_t first = round_up(origin + at, alignment) - origin;
+        size_t first = within_window(round_up(origin + at, alignment), slices) - origin;
         if (first >= end || slices > end - first) return NOWHERE;
         size_t stop = bit_next(arena->free, at, first + slices, false, &budget);
         if (stop == NOWHERE) return NOWHERE;

@@ -83,11 +83,25 @@ struct free_run run_take_dirty(unsigned slices_max) {
     return (struct free_run){NULL, 0};
 }
 
+// False: the run has a part of a unit, also if it has as many slices as one.
+static bool is_whole_units(uint64_t mask) {
+    return huge_units_in(mask) == mask;
+}
+
 bool run_splits_unit(struct free_run run) {
     KEEL_ASSERT(window_find(run.start) != NULL && run.slices > 0);
     struct window* window = window_find(run.start);
-    unsigned index = (unsigned)((size_t)(run.start - window->base) / SUPERBLOCK_BYTES);
-    return superblock_in_huge_zone(window, index) && run.slices < HUGE_SLICES;
+    size_t slice = (size_t)(run.start - window->base) / SLICE_BYTES;
+    if (!superblock_in_huge_zone(window, (unsigned)(slice / SUPERBLOCK_SLICES))) return false;
+    return !is_whole_units(bit_range((unsigned)(slice % SUPERBLOCK_SLICES), run.slices));
+}
+
+unsigned run_touched(struct free_run run) {
+    KEEL_ASSERT(window_find(run.start) != NULL && run.slices > 0);
+    struct window* window = window_find(run.start);
+    size_t slice = (size_t)(run.start - window->base) / SLICE_BYTES;
+    uint64_t mask = bit_range((unsigned)(slice % SUPERBLOCK_SLICES), run.slices);
+    return bit_count(atomic_get(&window->superblocks[slice / SUPERBLOCK_SLICES].touched) & mask);
 }
 
 struct free_run run_take_cold(unsigned slices_max) {
@@ -120,7 +134,7 @@ void run_return(struct free_run run, enum run_state state) {
         (void)atomic_and_ordered(&superblock->touched, ~mask);
         (void)atomic_and_ordered(&superblock->zero, ~mask);
         slices_count(0, -touched);
-        if (superblock_in_huge_zone(window, index) && run.slices == HUGE_SLICES) {
+        if (superblock_in_huge_zone(window, index) && is_whole_units(mask)) {
             huge_units_close(window, index, mask);
             return;
         }

@@ -30,8 +30,8 @@
 //    blocks above 8 KiB, gets it when such blocks were seen to be filled (fill.h). Other pages get
 //    it on *trust*: 2 MiB for the process, so that a program of one thread has few cold pages, and
 //    beyond that an eighth of what is used, one page for each that the thread has filled. The rest
-//    begins cold: it occupies the system pages that are touched. The first page of a class of
-//    blocks above 8 KiB has one or two slices, later ones four.
+//    begins cold: it occupies the system pages that are touched. Pages of blocks above 8 KiB
+//    begin with one or two slices and have four when two of the class were filled.
 // 5. Below a control group's limit, in a limited address space, and where the system has no huge
 //    pages, no units are populated, and less stays (policy_cap_admits).
 //

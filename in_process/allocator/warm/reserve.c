@@ -62,7 +62,8 @@ static void put_back_held(void) {
     }
 }
 
-// Adds the number of calls to the system to *calls.
+// Adds the number of calls to the system to *calls. Returns the slices that had memory: of a unit,
+// which is discarded as a whole, perhaps one.
 static size_t discard_run(unsigned slices_max, unsigned* calls) {
     KEEL_ASSERT(slices_max > 0);
     struct free_run run = run_take_dirty(slices_max);
@@ -76,9 +77,10 @@ static size_t discard_run(unsigned slices_max, unsigned* calls) {
         put_back(run, RUN_AS_BEFORE, record);
         return 0;
     }
+    unsigned touched = run_touched(run);
     put_back(run, RUN_DISCARDED, record);
-    count_event(EVENT_PURGED_SLICES, run.slices);
-    return run.slices;
+    count_event(EVENT_PURGED_SLICES, touched);
+    return touched;
 }
 
 static size_t discard(unsigned slices_max, unsigned* calls) {

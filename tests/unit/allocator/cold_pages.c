@@ -126,7 +126,7 @@ static void test_absent(void) {
 static void test_absent_wide(void) {
     struct run run = run_allocate_narrow(WIDE_PAGE_SLICES, RUN_SMALL);
     unsigned wide = size_class_of(ONE_SLICE_BYTES_MAX + 1);
-    CHECK(run.start != NULL && page_slices(wide, false) == WIDE_PAGE_SLICES);
+    CHECK(run.start != NULL && page_slices(wide, 2) == WIDE_PAGE_SLICES);
     struct page* page =
         page_begin(run.start, WIDE_PAGE_SLICES, wide, (uintptr_t)thread_heap, PAGE_COLD, 0);
     uint32_t bytes = page->block_bytes;
@@ -303,6 +303,67 @@ static void test_units_of_small_process(void) {
     for (unsigned i = 0; i < SMALL; i++) kl_free(blocks[i]);
 }
 
+// A unit is discarded as a whole, also if it has one slice with memory: only that one counts.
+static void test_sparse_units_are_discarded(void) {
+    enum { UNITS_HELD = 8 };
+    static char* slices[UNITS_HELD][HUGE_SLICES];
+    reserve_discard_all();
+    policy_set_huge(true);
+    for (unsigned unit = 0; unit < UNITS_HELD; unit++) {
+        CHECK(reserve_populate_huge() == HUGE_SLICES);
+        for (unsigned i = 0; i < HUGE_SLICES; i++) {
+            slices[unit][i] = run_allocate_warm(1).start;
+            CHECK(slices[unit][i] != NULL);
+        }
+    }
+    CHECK(run_dirty_slices() == 0);
+    for (unsigned unit = 0; unit < UNITS_HELD; unit++) {
+        for (unsigned i = 1; i < HUGE_SLICES; i++) run_release(slices[unit][i], 1);
+        while (run_dirty_slices() > 0) CHECK(reserve_discard(HUGE_SLICES / 4) > 0);
+    }
+    for (unsigned unit = 0; unit < UNITS_HELD; unit++) run_release(slices[unit][0], 1);
+    CHECK(run_dirty_slices() == UNITS_HELD);
+    CHECK(reserve_discard(SUPERBLOCK_SLICES) == 1 && run_dirty_slices() == UNITS_HELD - 1);
+    reserve_discard_all();
+    CHECK(run_dirty_slices() == 0);
+}
+
+// The discarded run has as many slices as a unit, but they are the halves of two: they stay open.
+static void test_run_over_two_units(void) {
+    static char* slices[4 * HUGE_SLICES];
+    unsigned count = 0;
+    reserve_discard_all();
+    policy_set_huge(true);
+    for (unsigned unit = 0; unit < 4; unit++) CHECK(reserve_populate_huge() == HUGE_SLICES);
+    struct run run;
+    while (count < 4 * HUGE_SLICES && (run = run_allocate_warm(1)).start != NULL)
+        slices[count++] = run.start;
+    CHECK(count == 4 * HUGE_SLICES);
+    char* base = NULL; // of a superblock, all of whose slices are here
+    for (unsigned i = 0; i < count; i++) {
+        bool first = (uintptr_t)slices[i] % SUPERBLOCK_BYTES == 0;
+        unsigned same = 0;
+        for (unsigned j = 0; first && j < count; j++)
+            same += (size_t)(slices[j] - slices[i]) < SUPERBLOCK_BYTES;
+        if (same == SUPERBLOCK_SLICES) base = slices[i];
+    }
+    CHECK(base != NULL);
+    const unsigned half = HUGE_SLICES / 2;
+    run_release(base + half * SLICE_BYTES, HUGE_SLICES);
+    struct free_run taken = run_take_dirty(HUGE_SLICES);
+    CHECK(taken.start == base + half * SLICE_BYTES && taken.slices == HUGE_SLICES);
+    CHECK(run_splits_unit(taken));
+    run_return(taken, RUN_DISCARDED);
+    struct window* window = window_find(base);
+    size_t index = (size_t)(base - window->base) / SUPERBLOCK_BYTES;
+    CHECK(atomic_get(&window->superblocks[index].open) == ~UINT64_C(0));
+    for (unsigned i = 0; i < count; i++)
+        if ((size_t)(slices[i] - taken.start) >= HUGE_SLICES * SLICE_BYTES)
+            run_release(slices[i], 1);
+    reserve_discard_all();
+    CHECK(run_check());
+}
+
 // A thread that needs memory while another one populates a unit does not wait for that one, which
 // the system may have preempted. The units under way count as warm memory.
 enum { TAKEN = 4 };
@@ -435,6 +496,8 @@ int main(void) {
     test_trust();
     test_taken_from_unit();
     test_units_beside();
+    test_run_over_two_units();
+    test_sparse_units_are_discarded();
     test_large_blocks();
     check_work_bounds();
     return 0;

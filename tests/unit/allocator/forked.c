@@ -162,7 +162,7 @@ static void* free_one_of_each_page(void* unused) {
 // Half of the pages are announced; of the others one block is kept.
 static void relieve_half(struct heap* heap) {
     reclaim_heap(heap);
-    heap->filled[size_class_of(PAGE_BLOCK_BYTES)] = 1; // the first page has two blocks
+    heap->filled[size_class_of(PAGE_BLOCK_BYTES)] = 2; // the first pages have fewer
     for (unsigned i = 0; i < PAGES * PAGE_BLOCKS; i++)
         CHECK((loans[i] = kl_malloc(PAGE_BLOCK_BYTES)) != NULL);
     for (unsigned i = 0; i < PAGES; i++)

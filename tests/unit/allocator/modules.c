@@ -35,8 +35,9 @@ static void test_bit_runs(void) {
 static void test_page_slices(void) {
     for (unsigned c = 0; c < CLASS_COUNT; c++) {
         bool wide = size_class_bytes[c] > 8192;
-        CHECK(page_slices(c, false) == (wide ? 4 : 1));
-        unsigned first = page_slices(c, true);
+        CHECK(page_slices(c, 2) == (wide ? 4 : 1) && page_slices(c, 3) == page_slices(c, 2));
+        unsigned first = page_slices(c, 0);
+        CHECK(page_slices(c, 1) == (wide ? 2 * first : 1));
         CHECK(first <= (wide ? 2 : 1) && first * SLICE_BYTES >= 2 * (size_t)size_class_bytes[c]);
     }
     for (unsigned c = 0; c < CLASS_COUNT; c++) {
