@@ -23,8 +23,9 @@
 //    until a whole period (half of KEEL_PURGE_DELAY_MS) has passed in which it was not needed. So
 //    used and idle together are at most the highest use of this and the last period, and the budget
 //    (policy_is_above). A unit of 2 MiB is populated, and the keeper prepares memory, only within
-//    that; cached mappings that together are less than a unit make room for one. Afterwards idle memory goes back down to half the budget. The keeper returns it, or
-//    without one the slow paths, a quantum each.
+//    that; cached mappings that together are less than a unit make room for one. Afterwards idle
+//    memory goes back down to half the budget. The keeper returns it, or without one the slow
+//    paths, a quantum each.
 // 4. Memory that is resident at once is for what will be filled. A page of small blocks gets it
 //    when the thread has filled FILLED_ENOUGH pages of the class. A large block, and a page of
 //    blocks above 8 KiB, gets it when such blocks were seen to be filled (fill.h). Other pages get
