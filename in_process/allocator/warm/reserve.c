@@ -174,8 +174,8 @@ size_t reserve_populate_huge(void) {
     return done;
 }
 
-// Cached mappings that together are less than a unit, and serve nobody now, make room for one. True:
-// they did.
+// Cached mappings that together are less than a unit, and serve nobody now, make room for one.
+// True: they did.
 static bool give_way(void) {
     size_t cached = mapping_cache_bytes();
     return cached > 0 && cached < HUGE_SLICES * SLICE_BYTES &&
