@@ -107,7 +107,10 @@ TEST_DIES(a_free_inside_a_block_of_a_full_page_is_detected, SIGABRT,
 // The second half of a page of large blocks, of which one is allocated.
 TEST_DIES(a_free_of_a_block_that_never_was_is_detected, SIGABRT,
           "keel: free of an address inside a block: 0x") {
-    char* p = NULL;
-    for (int i = 0; i < 10; i++) p = malloc(20000); // the first pages of a size have only nine
-    free(p + 8 * malloc_usable_size(p));
+    char* p = NULL; // the first block of a page of 256 KiB: the pages before it are smaller
+    for (int i = 0; i < 10; i++) {
+        char* block = malloc(20000);
+        if ((uintptr_t)block % 65536 == 0) p = block;
+    }
+    free(p + 11 * malloc_usable_size(p));
 }

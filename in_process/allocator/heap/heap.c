@@ -88,7 +88,7 @@ void heap_retire_current(struct heap* heap, unsigned size_class) {
     KEEL_ASSERT(page_use(page)->used == page->capacity && page_check(page));
     if (heap->filled[size_class] < FILLED_ENOUGH) heap->filled[size_class]++;
     heap->earned++;
-    page_end_trust(page);
+    if (!is_wide(size_class)) page_end_trust(page); // wide blocks may be given out and not filled
     page_set_list(page, PAGE_UNLISTED);
     atomic_set_release(&page->owner, (uintptr_t)heap | PAGE_FULL); // last: see heap/relief.c
 }
@@ -311,8 +311,11 @@ struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_
     unsigned slices = fresh_slices(heap, size_class, block_bytes);
     KEEL_ASSERT(class_partition(size_class) == partition_now());
     bool worth_warm = is_worth_warm(heap, size_class);
-    bool earned = heap->earned > 0;
-    bool trusts = !worth_warm && policy_trusts(slices, earned);
+    bool wide = is_wide(size_class);
+    bool earned = heap->earned > 0 && !wide;
+    // Later pages of wide blocks begin cold, so that they show whether the program fills them.
+    bool may_trust = !worth_warm && (!wide || heap->filled[size_class] == 0);
+    bool trusts = may_trust && policy_trusts(slices, earned);
     heap->draws++;
     bool shared = class_partition(size_class) == 0; // kept slices are of partition 0
     char* start = slices == 1 && shared ? own_slice_take(heap) : NULL;

@@ -65,6 +65,7 @@ KEEL_INLINE unsigned page_slices(unsigned size_class, unsigned filled) {
     KEEL_ASSERT(size_class < CLASS_COUNT);
     size_t bytes = size_class_bytes[size_class];
     if (bytes <= ONE_SLICE_BYTES_MAX) return 1;
+    if (KEEL_SECURE) return WIDE_PAGE_SLICES; // the quarantine is an eighth of a page's blocks
     unsigned first = bytes * PAGE_BLOCKS_MIN <= SLICE_BYTES ? 1 : 2;
     return filled >= 2 || first << filled > WIDE_PAGE_SLICES ? WIDE_PAGE_SLICES : first << filled;
 }

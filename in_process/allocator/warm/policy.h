@@ -23,16 +23,17 @@
 //    until a whole period (half of KEEL_PURGE_DELAY_MS) has passed in which it was not needed. So
 //    used and idle together are at most the highest use of this and the last period, and the budget
 //    (policy_is_above). A unit of 2 MiB is populated, and the keeper prepares memory, only within
-//    that; cached mappings that together are less than a unit make room for one. Afterwards idle
-//    memory goes back down to half the budget. The keeper returns it, or without one the slow
-//    paths, a quantum each.
+//    that. Afterwards idle memory goes back down to half the budget. The keeper returns it, or
+//    without one the slow paths, a quantum each.
 // 4. Memory that is resident at once is for what will be filled. A page of small blocks gets it
 //    when the thread has filled FILLED_ENOUGH pages of the class. A large block, and a page of
 //    blocks above 8 KiB, gets it when such blocks were seen to be filled (fill.h). Other pages get
 //    it on *trust*: 2 MiB for the process, so that a program of one thread has few cold pages, and
-//    beyond that an eighth of what is used, one page for each that the thread has filled. The rest
-//    begins cold: it occupies the system pages that are touched. Pages of blocks above 8 KiB
-//    begin with one or two slices and have four when two of the class were filled.
+//    beyond that an eighth of what is used, one page for each that the thread has filled. Of blocks
+//    above 8 KiB only the first page of a class is on trust, within the 2 MiB, until it ends: its
+//    blocks may be given out and not filled. The rest begins cold: it occupies the system pages
+//    that are touched. Pages of blocks above 8 KiB begin with one or two slices and have four when
+//    two of the class were filled, in the secure flavour always.
 // 5. Below a control group's limit, in a limited address space, and where the system has no huge
 //    pages, no units are populated, and less stays (policy_cap_admits).
 //

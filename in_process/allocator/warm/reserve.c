@@ -174,20 +174,11 @@ size_t reserve_populate_huge(void) {
     return done;
 }
 
-// Cached mappings that together are less than a unit, and serve nobody now, make room for one.
-// True: they did.
-static bool give_way(void) {
-    size_t cached = mapping_cache_bytes();
-    return cached > 0 && cached < HUGE_SLICES * SLICE_BYTES &&
-           mapping_cache_age(UINT64_MAX, cached) > 0;
-}
-
 // There are no warm slices that fit. True: this thread has populated a unit. In a limited address
 // space a large block cannot use units that are closed.
 static bool populate_if_admitted(unsigned slices) {
     KEEL_ASSERT(slices > 0);
-    if (window_space_is_limited()) return false;
-    if (!policy_begin_unit(slices) && !(give_way() && policy_begin_unit(slices))) return false;
+    if (window_space_is_limited() || !policy_begin_unit(slices)) return false;
     bool populated = reserve_populate_huge() > 0;
     policy_end_unit();
     count_event(EVENT_UNITS, populated);

@@ -303,37 +303,6 @@ static void test_units_of_small_process(void) {
     for (unsigned i = 0; i < SMALL; i++) kl_free(blocks[i]);
 }
 
-// A cached mapping that serves nobody does not forbid a unit.
-static void test_small_cache_gives_way(void) {
-    char* live = kl_malloc((size_t)8 << 20);
-    CHECK(live != NULL);
-    kl_collect(true);
-    policy_set_huge(true);
-    mapping_cache_clear();
-    reserve_discard_all();
-    char* block = kl_malloc((size_t)4 << 20); // its metadata is there now
-    CHECK(block != NULL);
-    kl_free(block);
-    struct mapping mapping = mapping_cache_take((size_t)4 << 20, 1, false);
-    CHECK(mapping.start != NULL);
-    mapping_cache_put(mapping_cache_cut(mapping, (size_t)1 << 20));
-    mapping = mapping_cache_take((size_t)3 << 20, 1, false);
-    CHECK(mapping.start != NULL);
-    mapping_cache_unmap(mapping);
-    size_t cached = mapping_cache_bytes();
-    CHECK(cached > 0 && cached < HUGE_SLICES * SLICE_BYTES);
-    atomic_set(&policy.peak_now, 0); // of the tests before
-    atomic_set(&policy.peak_before, 0);
-    atomic_set(&policy.absent, 0); // as if the program had filled it
-    CHECK(!policy_admits_unit(1));
-    struct run run = reserve_take(1);
-    if (populates) CHECK(run.start != NULL && mapping_cache_bytes() == 0);
-    if (run.start != NULL) run_release(run.start, 1);
-    kl_free(live);
-    mapping_cache_clear();
-    reserve_discard_all();
-}
-
 // A unit is discarded as a whole, also if it has one slice with memory: only that one counts.
 static void test_sparse_units_are_discarded(void) {
     enum { UNITS_HELD = 8 };
@@ -528,7 +497,6 @@ int main(void) {
     test_taken_from_unit();
     test_units_beside();
     test_run_over_two_units();
-    test_small_cache_gives_way();
     test_sparse_units_are_discarded();
     test_large_blocks();
     check_work_bounds();

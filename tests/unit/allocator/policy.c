@@ -106,6 +106,27 @@ static void test_frees_stay_within_the_peak(void) {
     kl_collect(true);
 }
 
+// Blocks of less than a slice of which the program touches little: their pages are resident only on
+// trust, which is bounded however many there are.
+static void test_sparse_wide_blocks(void) {
+    enum { BLOCKS = 2000, BYTES = 60000 };
+    static void* blocks[BLOCKS];
+    void* live = take(8 * MIB);
+    kl_collect(true);
+    size_t before = resident_bytes();
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        CHECK((blocks[i] = kl_malloc(BYTES)) != NULL);
+        *(char*)blocks[i] = 1;
+        CHECK((size_t)atomic_get(&policy.trusted) <= TRUST_BASE + policy_used() / TRUST_SHARE + 1);
+    }
+    size_t taken = resident_bytes() - before;
+    if (!KEEL_TEST_SANITIZED && !KEEL_DEBUG) CHECK(taken <= BLOCKS * 8 * KIB + 8 * MIB);
+    for (unsigned i = 0; i < BLOCKS; i++) kl_free(blocks[i]);
+    kl_free(live);
+    kl_collect(true);
+    CHECK(policy_check());
+}
+
 // --- Threads -------------------------------------------------------------------------------------
 
 enum { SLEEPERS = 100, SIZES = 20 };
@@ -172,6 +193,7 @@ int main(void) {
     test_rest(64 * MIB, 1000);
     test_rest(64 * MIB, 300 * KIB);
     test_frees_stay_within_the_peak();
+    test_sparse_wide_blocks();
     test_threads_are_modest();
     return 0;
 }
