@@ -215,6 +215,31 @@ TEST(the_limit_is_enforced_and_can_be_removed) {
     kl_free(p);
 }
 
+// A block that should shrink while memory is refused stays where it is, and the program still
+// passes its own size to the free.
+TEST(block_that_could_not_shrink_is_freed_by_its_size) {
+    enum { MOST = 100000 };
+    static const size_t shrunk[] = {20, 100, 700, 5000, 40000};
+    static void* rest[MOST];
+    void* blocks[5];
+    for (int i = 0; i < 5; i++) CHECK((blocks[i] = kl_malloc(i < 3 ? 3000 : 120000)) != NULL);
+    (void)kl_limit(16 * MIB);
+    size_t count = 0;
+    for (size_t size = 100000; size > 8; size = size * 2 / 3) {
+        void* block;
+        while (count < MOST && (block = kl_malloc(size)) != NULL) rest[count++] = block;
+    }
+    CHECK(count < MOST);
+    for (int i = 0; i < 5; i++) {
+        void* block = kl_realloc(blocks[i], shrunk[i]);
+        CHECK(block != NULL);
+        blocks[i] = block;
+    }
+    (void)kl_limit(0);
+    for (int i = 0; i < 5; i++) kl_free_sized(blocks[i], shrunk[i]);
+    while (count > 0) kl_free(rest[--count]);
+}
+
 static int handler_calls;
 static void* reserve;
 static bool free_a_reserve(size_t size, void* argument) {

@@ -301,6 +301,8 @@ KEEL_INLINE void free_block(void* address) {
 // not match the block. Alignment 1 matches every block. `exact` is true if no realloc can have
 // resized the block (operator delete). If it is false, the block may be up to twice as large as
 // `size`: a realloc to half of the usable size or more leaves a block where it is.
+// shrink_was_refused: it has left a larger one, too, as there was no memory for a copy.
+extern atomic_state shrink_was_refused;
 KEEL_NOINLINE void free_sized_slow(void* address, size_t size, size_t alignment, bool exact);
 
 // Like free_block. The caller passes the size and the alignment that it requested for the block.

@@ -167,8 +167,10 @@ void free_slow(void* address, struct page* page) {
     }
 }
 
-// A realloc may leave a block in place that has up to twice the size (reallocate.c). A block of a
-// user heap may be larger than its request (user_heap.h).
+atomic_state shrink_was_refused;
+
+// A realloc may leave a block in place that has up to twice the size, or any size if memory was
+// refused (reallocate.c). A block of a user heap may be larger than its request (user_heap.h).
 static void free_verify_size(const void* address, size_t size, size_t alignment, bool exact) {
     const struct page* page = page_around(address);
     uintptr_t owner = atomic_get(&page->owner);
@@ -178,7 +180,8 @@ static void free_verify_size(const void* address, size_t size, size_t alignment,
         return;
     if ((owner & HEAP_USER) != 0 && user_heap_of(page_heap(owner))->inner) return;
     size_t usable = page_usable_bytes(page) - block_tail(page, address_untagged(address));
-    bool resized = !exact && size <= usable && size >= usable / 2;
+    size_t least = atomic_get(&shrink_was_refused) != 0 ? 0 : usable / 2;
+    bool resized = !exact && size <= usable && size >= least;
     bool same = page_is_large(page) ? large_good_size(size) == usable
                 : block_may_have_tail(page->block_bytes)
                     ? size == usable

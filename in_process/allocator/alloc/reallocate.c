@@ -149,13 +149,19 @@ static size_t size_with_room(size_t usable, unsigned times) {
     return room < REQUEST_CLASS_MAX ? room : REQUEST_CLASS_MAX;
 }
 
+// A block that should shrink stays if it cannot be copied: programs do not expect a failure then.
+static void* stay(void* address) {
+    atomic_set(&shrink_was_refused, 1);
+    return address;
+}
+
 static void* copy_to(void* address, size_t usable, size_t size, size_t wanted) {
     KEEL_ASSERT(address != NULL && wanted >= size);
     void* copy = alloc_hit_or_from_bin(wanted);
     // A block that was a mapping and shrinks takes any place: it rarely grows again.
     bool shrinks = size < usable && usable >= LARGE_MOVABLE_BYTES;
     if (copy == NULL) copy = shrinks ? alloc_slow(wanted) : alloc_movable(wanted);
-    if (copy == NULL) return size <= usable ? address : NULL;
+    if (copy == NULL) return size <= usable ? stay(address) : NULL;
     memcpy(copy, address, size < usable ? size : usable);
     free_block(address);
     return copy;
