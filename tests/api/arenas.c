@@ -356,6 +356,16 @@ TEST(a_heap_stays_within_its_limit) {
     CHECK(kl_heap_malloc(heap, 8u * MIB) != NULL);
 }
 
+// The next page of the class would have four slices. Secure and debug add to blocks.
+TEST(a_limit_is_filled_by_shorter_pages) {
+    if (KEEL_SECURE || KEEL_DEBUG) return;
+    kl_heap_t* heap = kl_heap_new_with_limit(256u * KIB);
+    unsigned count = 0;
+    while (kl_heap_malloc(heap, 64u * KIB) != NULL) count++;
+    CHECK_EQUAL(count, 4u);
+    kl_heap_destroy(heap);
+}
+
 TEST(the_limit_of_the_process_includes_arenas) {
     kl_arena_t* arena = kl_reserve_os_memory(64u * MIB, kl_memory_exclusive);
     kl_heap_t* heap = kl_heap_new_in_arena(arena);

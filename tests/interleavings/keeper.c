@@ -75,11 +75,6 @@ bool policy_admits_unit(unsigned slices) {
     (void)slices;
     return true;
 }
-bool policy_begin_unit(unsigned slices) {
-    (void)slices;
-    return true;
-}
-void policy_end_unit(void) {}
 bool policy_is_above(void) {
     return false;
 }
@@ -159,6 +154,10 @@ void heap_release_kept(struct heap* heap) {
     (void)heap;
 }
 size_t reserve_populate_huge(void) {
+    return 0;
+}
+size_t reserve_populate_unit(unsigned slices) {
+    (void)slices;
     return 0;
 }
 bool heap_relieve(struct heap* heap, bool deep) {

@@ -248,28 +248,32 @@ static uint32_t fresh_block_bytes(struct heap* heap, unsigned size_class) {
     return *wanted_of(heap, size_class) * (uint32_t)FITTED_UNIT;
 }
 
-// The slices of a fresh page, and their number, which may be more than *slices.
-static struct run run_for_page(struct heap* heap, unsigned size_class, unsigned* slices,
-                               bool worth_warm) {
-    KEEL_ASSERT(*slices > 0);
-    struct run none = {NULL, false, false, 0};
-    if (class_is_fitted(size_class)) { // near the limit only short runs may be left
-        size_t block_bytes = fresh_block_bytes(heap, size_class);
-        for (; *slices * SLICE_BYTES / block_bytes >= PAGE_BLOCKS_MIN; *slices /= 2) {
-            struct run run = run_for(heap, *slices, worth_warm);
-            if (run.start != NULL) return run;
-        }
-        return none;
-    }
+// A page of fewer slices holds too few blocks.
+static unsigned least_slices(unsigned size_class, size_t block_bytes) {
+    if (!class_is_fitted(size_class)) return page_slices(size_class, 0);
+    return (unsigned)((block_bytes * PAGE_BLOCKS_MIN + SLICE_BYTES - 1) / SLICE_BYTES);
+}
+
+// The slices of a fresh page, and their number, which may be more or less than *slices: near a
+// limit only a shorter run may be left.
+static struct run run_for_page(struct heap* heap, unsigned size_class, size_t block_bytes,
+                               unsigned* slices, bool worth_warm) {
+    unsigned least = least_slices(size_class, block_bytes);
+    KEEL_ASSERT(*slices >= least && least > 0);
+    struct run run = {NULL, false, false, 0};
     if (KEEL_UNLIKELY(wants_tight_pages(heap, size_class))) {
         unsigned tight = page_slices_tight(size_class);
-        struct run run = run_for(heap, tight, worth_warm);
+        run = run_for(heap, tight, worth_warm);
         if (run.start != NULL) {
             *slices = tight;
             return run;
         }
     }
-    return run_for(heap, *slices, worth_warm);
+    for (unsigned tried = *slices; run.start == NULL && tried >= least; tried /= 2) {
+        *slices = tried;
+        run = run_for(heap, tried, worth_warm);
+    }
+    return run;
 }
 
 #define FITTED_SLICES_FIRST 8u // while the heap has filled few fitted pages of the class
@@ -294,6 +298,16 @@ static bool is_worth_warm(struct heap* heap, unsigned size_class) {
     return heap->filled[size_class] > 0 && fill_expects(SLICE_BYTES) && !fill_is_probe(SLICE_BYTES);
 }
 
+static bool has_earned(const struct heap* heap, unsigned size_class) {
+    return heap->earned > 0 && !is_wide(size_class);
+}
+
+// Later pages of wide blocks begin cold, so that they show whether the program fills them.
+static bool may_trust(const struct heap* heap, unsigned size_class, unsigned slices) {
+    if (is_wide(size_class) && heap->filled[size_class] > 0) return false;
+    return policy_trusts(slices, has_earned(heap, size_class));
+}
+
 // A page that will be filled, but whose slices are not resident, gets its next 64 KiB by one call
 // instead of a page fault for each 4 KiB. Returns the number of resident system pages.
 static unsigned provide_quantum(char* start, unsigned slices, unsigned resident) {
@@ -311,11 +325,7 @@ struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_
     unsigned slices = fresh_slices(heap, size_class, block_bytes);
     KEEL_ASSERT(class_partition(size_class) == partition_now());
     bool worth_warm = is_worth_warm(heap, size_class);
-    bool wide = is_wide(size_class);
-    bool earned = heap->earned > 0 && !wide;
-    // Later pages of wide blocks begin cold, so that they show whether the program fills them.
-    bool may_trust = !worth_warm && (!wide || heap->filled[size_class] == 0);
-    bool trusts = may_trust && policy_trusts(slices, earned);
+    bool trusts = !worth_warm && may_trust(heap, size_class, slices);
     heap->draws++;
     bool shared = class_partition(size_class) == 0; // kept slices are of partition 0
     char* start = slices == 1 && shared ? own_slice_take(heap) : NULL;
@@ -324,12 +334,12 @@ struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_
     bool cold = false; // no system page is known to be resident
     *from_slices = start == NULL;
     if (start == NULL) {
-        struct run run = run_for_page(heap, size_class, &slices, worth_warm || trusts);
+        struct run run = run_for_page(heap, size_class, block_bytes, &slices, worth_warm || trusts);
         if (run.start == NULL) return NULL;
         count_event(EVENT_RESERVE_MISS, !run.warm && worth_warm);
         if (run.warm && trusts) {
             fresh |= PAGE_TRUSTED;
-            heap->earned -= earned;
+            heap->earned -= has_earned(heap, size_class);
             policy_trust(slices);
         }
         fresh |= run.zero ? PAGE_ZERO : 0u;

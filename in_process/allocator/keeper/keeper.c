@@ -151,14 +151,11 @@ static bool demand_update(uint32_t slept_us) {
     return now > 0;
 }
 
-// Populates a unit of 2 MiB if it is no more than what may stay idle. In a limited address space
-// other blocks need the space.
+// Populates a unit of 2 MiB if it is no more than what may stay idle.
 static size_t populate_admitted(size_t missing) {
     KEEL_ASSERT(missing > 0);
-    bool unit = policy_rest() >= HUGE_SLICES && !window_space_is_limited() &&
-                headroom_admits(HUGE_SLICES * SLICE_BYTES) && policy_begin_unit(0);
-    size_t done = unit ? reserve_populate_huge() : 0;
-    if (unit) policy_end_unit();
+    bool unit = policy_rest() >= HUGE_SLICES && headroom_admits(HUGE_SLICES * SLICE_BYTES);
+    size_t done = unit ? reserve_populate_unit(0) : 0;
     if (done > 0) return done;
     unsigned slices = missing < POPULATE_SLICES ? (unsigned)missing : POPULATE_SLICES;
     if (!policy_cap_admits(slices) || !headroom_admits(slices * SLICE_BYTES)) return 0;

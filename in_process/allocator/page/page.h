@@ -58,16 +58,17 @@ KEEL_INLINE bool page_is_full(const struct page* page) {
 
 #define PAGE_BLOCKS_MIN 2u // the first free into a full page does not empty it
 
-// Slices of a page of this class in a heap that has filled so many. The first page of wide blocks
-// has only as many as two blocks need, and each page that was filled doubles that: most programs
-// use few blocks of most classes, and a page may be resident at once.
+// Slices of a page of this class in a heap that has filled so many, up to FILLED_ENOUGH. The first
+// page of wide blocks has only as many as two blocks need, and each page that was filled doubles
+// that: most programs use few blocks of most classes, and a page may be resident at once.
 KEEL_INLINE unsigned page_slices(unsigned size_class, unsigned filled) {
     KEEL_ASSERT(size_class < CLASS_COUNT);
     size_t bytes = size_class_bytes[size_class];
     if (bytes <= ONE_SLICE_BYTES_MAX) return 1;
     if (KEEL_SECURE) return WIDE_PAGE_SLICES; // the quarantine is an eighth of a page's blocks
-    unsigned first = bytes * PAGE_BLOCKS_MIN <= SLICE_BYTES ? 1 : 2;
-    return filled >= 2 || first << filled > WIDE_PAGE_SLICES ? WIDE_PAGE_SLICES : first << filled;
+    KEEL_ASSERT(filled <= FILLED_ENOUGH);
+    unsigned slices = (bytes * PAGE_BLOCKS_MIN <= SLICE_BYTES ? 1u : 2u) << filled;
+    return slices < WIDE_PAGE_SLICES ? slices : WIDE_PAGE_SLICES;
 }
 
 // Slices of a page of this class, of which the blocks leave at most 1/128 unused (1/64 for some
@@ -75,7 +76,7 @@ KEEL_INLINE unsigned page_slices(unsigned size_class, unsigned filled) {
 #define TIGHT_PAGE_SLICES 32u
 static inline unsigned page_slices_tight(unsigned size_class) {
     size_t bytes = size_class_bytes[size_class];
-    unsigned slices = page_slices(size_class, UINT8_MAX);
+    unsigned slices = page_slices(size_class, FILLED_ENOUGH);
     while (slices < TIGHT_PAGE_SLICES && slices * SLICE_BYTES % bytes > slices * SLICE_BYTES / 128)
         slices *= 2;
     return slices;

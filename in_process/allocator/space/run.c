@@ -153,11 +153,19 @@ static struct run window_take(struct window* window, struct search* search) {
     return run;
 }
 
-// Searches at most RUN_WINDOWS windows that have a superblock in the bucket.
+// The window listed last, which the address space grows in. NULL: it is another partition's.
+static struct window* window_last(void) {
+    KEEL_ASSERT(atomic_get(&windows.count) > 0);
+    struct window* last = window_at(atomic_get(&windows.count) - 1);
+    return window_partition(last) == partition_now() ? last : NULL;
+}
+
+// Searches at most RUN_WINDOWS windows that have a superblock in the bucket: the first ones, and
+// where there are more the last one, which has room after the address space has grown.
 static struct run windows_take(unsigned bucket, struct search* search) {
     KEEL_ASSERT(bucket < RUN_BUCKETS && partition_now() < PARTITION_COUNT);
     unsigned number = 0;
-    for (unsigned look = 0; look < RUN_WINDOWS; look++, number++) {
+    for (unsigned look = 1; look < RUN_WINDOWS; look++, number++) {
         struct window* window = window_next(partition_now(), SET_RUNS + bucket, &number);
         if (window == NULL) return run_none;
         search->tries = RUN_TRIES;
@@ -167,7 +175,11 @@ static struct run windows_take(unsigned bucket, struct search* search) {
         if (run.start != NULL) return run;
     }
     search->cut_short = true;
-    return run_none;
+    struct window* last = window_last();
+    if (last == NULL) return run_none;
+    search->tries = RUN_TRIES;
+    if (KEEL_COUNT) search->windows++;
+    return window_take(last, search);
 }
 
 // The lowest bucket in which all runs are long enough.
@@ -274,11 +286,8 @@ static struct run wide_allocate(unsigned slices, unsigned room_superblocks, unsi
         struct run run = window_take_wide(window, slices, count);
         if (run.start != NULL) return run;
     }
-    // The window listed last, which the address space grows in.
-    KEEL_ASSERT(atomic_get(&windows.count) > 0);
-    struct window* last = window_at(atomic_get(&windows.count) - 1);
-    if (window_partition(last) != partition_now()) return run_none;
-    return window_take_wide(last, slices, count);
+    struct window* last = window_last();
+    return last != NULL ? window_take_wide(last, slices, count) : run_none;
 }
 
 // --- Allocation ----------------------------------------------------------------------------------

@@ -103,12 +103,12 @@ struct free_run run_take_closed(void);
 // Makes a closed unit free as it is, for when the system refuses other memory: its first use takes
 // the fault that zeroes 2 MiB. False: there is none, or the thread's partition is not 0.
 bool run_open_closed(void);
-// Returns them in this state.
+// Returns them in this state. The result: how many of them may have had memory before.
 enum run_state {
     RUN_DISCARDED, // occupies no memory; a unit of the huge zone is closed
     RUN_POPULATED, // occupies memory, all zero
     RUN_AS_BEFORE  // unchanged
 };
-void run_return(struct free_run run, enum run_state state);
+unsigned run_return(struct free_run run, enum run_state state);
 
 #endif

@@ -83,25 +83,30 @@ struct free_run run_take_dirty(unsigned slices_max) {
     return (struct free_run){NULL, 0};
 }
 
-// False: the run has a part of a unit, also if it has as many slices as one.
+struct place {
+    struct window* window;
+    unsigned index; // of the superblock
+    uint64_t mask;
+};
+static struct place place_of(struct free_run run) {
+    KEEL_ASSERT((uintptr_t)run.start % SLICE_BYTES == 0 && run.slices > 0);
+    KEEL_ASSERT(window_find(run.start) != NULL);
+    struct window* window = window_find(run.start);
+    size_t slice = (size_t)(run.start - window->base) / SLICE_BYTES;
+    unsigned first = (unsigned)(slice % SUPERBLOCK_SLICES);
+    KEEL_ASSERT(first + run.slices <= SUPERBLOCK_SLICES);
+    return (struct place){window, (unsigned)(slice / SUPERBLOCK_SLICES),
+                          bit_range(first, run.slices)};
+}
+
+// False: a part of a unit is among them, also if there are as many slices as in one.
 static bool is_whole_units(uint64_t mask) {
     return huge_units_in(mask) == mask;
 }
 
 bool run_splits_unit(struct free_run run) {
-    KEEL_ASSERT(window_find(run.start) != NULL && run.slices > 0);
-    struct window* window = window_find(run.start);
-    size_t slice = (size_t)(run.start - window->base) / SLICE_BYTES;
-    if (!superblock_in_huge_zone(window, (unsigned)(slice / SUPERBLOCK_SLICES))) return false;
-    return !is_whole_units(bit_range((unsigned)(slice % SUPERBLOCK_SLICES), run.slices));
-}
-
-unsigned run_touched(struct free_run run) {
-    KEEL_ASSERT(window_find(run.start) != NULL && run.slices > 0);
-    struct window* window = window_find(run.start);
-    size_t slice = (size_t)(run.start - window->base) / SLICE_BYTES;
-    uint64_t mask = bit_range((unsigned)(slice % SUPERBLOCK_SLICES), run.slices);
-    return bit_count(atomic_get(&window->superblocks[slice / SUPERBLOCK_SLICES].touched) & mask);
+    struct place place = place_of(run);
+    return superblock_in_huge_zone(place.window, place.index) && !is_whole_units(place.mask);
 }
 
 struct free_run run_take_cold(unsigned slices_max) {
@@ -118,25 +123,20 @@ struct free_run run_take_cold(unsigned slices_max) {
     return (struct free_run){NULL, 0};
 }
 
-void run_return(struct free_run run, enum run_state state) {
-    KEEL_ASSERT((uintptr_t)run.start % SLICE_BYTES == 0 && run.slices > 0);
-    KEEL_ASSERT(window_find(run.start) != NULL);
-    struct window* window = window_find(run.start);
-    size_t slice = (size_t)(run.start - window->base) / SLICE_BYTES;
-    unsigned index = (unsigned)(slice / SUPERBLOCK_SLICES);
-    KEEL_ASSERT(slice % SUPERBLOCK_SLICES + run.slices <= SUPERBLOCK_SLICES);
-    uint64_t mask = bit_range((unsigned)(slice % SUPERBLOCK_SLICES), run.slices);
-    struct superblock* superblock = &window->superblocks[index];
+unsigned run_return(struct free_run run, enum run_state state) {
+    struct place place = place_of(run);
+    uint64_t mask = place.mask;
+    struct superblock* superblock = &place.window->superblocks[place.index];
     KEEL_ASSERT((atomic_get(&superblock->open) & mask) == mask);
     KEEL_ASSERT((atomic_get(&superblock->free) & mask) == 0);
-    int64_t touched = (int64_t)bit_count(atomic_get(&superblock->touched) & mask);
+    unsigned touched = bit_count(atomic_get(&superblock->touched) & mask);
     if (state == RUN_DISCARDED) {
         (void)atomic_and_ordered(&superblock->touched, ~mask);
         (void)atomic_and_ordered(&superblock->zero, ~mask);
-        slices_count(0, -touched);
-        if (superblock_in_huge_zone(window, index) && is_whole_units(mask)) {
-            huge_units_close(window, index, mask);
-            return;
+        slices_count(0, -(int64_t)touched);
+        if (superblock_in_huge_zone(place.window, place.index) && is_whole_units(mask)) {
+            huge_units_close(place.window, place.index, mask);
+            return touched;
         }
     } else if (state == RUN_POPULATED) {
         (void)atomic_or_ordered(&superblock->touched, mask);
@@ -144,13 +144,14 @@ void run_return(struct free_run run, enum run_state state) {
         slices_count(0, (int64_t)run.slices - touched);
     }
     uint64_t before = atomic_or_ordered(&superblock->free, mask);
-    superblock_file(window, index, before, before | mask);
-    if (superblock_is_dirty(superblock)) window_set_add(window, SET_DIRTY, index);
+    superblock_file(place.window, place.index, before, before | mask);
+    if (superblock_is_dirty(superblock)) window_set_add(place.window, SET_DIRTY, place.index);
+    return touched;
 }
 
 bool run_open_closed(void) {
     if (partition_now() != 0) return false;
     struct free_run run = run_take_closed();
-    if (run.slices != 0) run_return(run, RUN_AS_BEFORE);
+    if (run.slices != 0) (void)run_return(run, RUN_AS_BEFORE);
     return run.slices != 0;
 }

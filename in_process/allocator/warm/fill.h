@@ -6,8 +6,8 @@
 // FILL_ENOUGH, and cold memory before anything is known.
 //
 //   range     0            1          2           3        4         5          6
-//   blocks    in pages of  up to      up to       up to    up to     up to      larger
-//             four slices  256 KiB    1 MiB       4 MiB    16 MiB    64 MiB
+//   blocks    in wide      up to      up to       up to    up to     up to      larger
+//             pages        256 KiB    1 MiB       4 MiB    16 MiB    64 MiB
 //
 // The estimate is a mean over probes: blocks on cold memory, in which each touched system page
 // shows. While nothing else is known every block is one, later one of FILL_DRAWS. A probe is looked

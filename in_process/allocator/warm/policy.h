@@ -21,10 +21,10 @@
 //    all threads write, and no memory.
 // 3. What was used within the last period may come back: memory that the program frees stays
 //    until a whole period (half of KEEL_PURGE_DELAY_MS) has passed in which it was not needed. So
-//    used and idle together are at most the highest use of this and the last period, and the budget
-//    (policy_is_above). A unit of 2 MiB is populated, and the keeper prepares memory, only within
-//    that. Afterwards idle memory goes back down to half the budget. The keeper returns it, or
-//    without one the slow paths, a quantum each.
+//    used and idle together are at most the highest use of this and the last period, the budget,
+//    and what the keeper or kl_warm has prepared (policy_is_above). A unit of 2 MiB is populated,
+//    and the keeper prepares memory, only within that. Afterwards idle memory goes back down to
+//    half the budget. The keeper returns it, or without one the slow paths, a quantum each.
 // 4. Memory that is resident at once is for what will be filled. A page of small blocks gets it
 //    when the thread has filled FILLED_ENOUGH pages of the class. A large block, and a page of
 //    blocks above 8 KiB, gets it when such blocks were seen to be filled (fill.h). Other pages get
@@ -38,12 +38,13 @@
 //    pages, no units are populated, and less stays (policy_cap_admits).
 //
 // Where time and memory exclude each other: below 16 MiB memory wins. A process of 2 MiB holds at
-// most 4.5; its first 256 KiB are cold, which costs a page fault for each 4 KiB. Above, the tail
-// wins. The first large blocks of a program are cold, also one of 200 MiB: nobody has seen yet that
-// the program fills such blocks. Idle memory is measured against the highest use of the last two
-// periods and not against the use of the moment: else a program that frees and allocates the same
-// 40 MiB in turn would take all of its page faults again each time. A program of one thread that
-// frees its memory and then only sleeps, or calls only fast paths, keeps what it freed.
+// most 6.5, of which 2 are on trust and 2.5 idle; its first 256 KiB are cold, which costs a page
+// fault for each 4 KiB. Above, the tail wins. The first large blocks of a program are cold, also
+// one of 200 MiB: nobody has seen yet that the program fills such blocks. Idle memory is measured
+// against the highest use of the last two periods and not against the use of the moment: else a
+// program that frees and allocates the same 40 MiB in turn would take all of its page faults again
+// each time. A program of one thread that frees its memory and then only sleeps, or calls only
+// fast paths, keeps what it freed.
 //
 // What defeats it: threads that use memory one after the other, each on pages of its own, because
 // free blocks of a page stay in its thread's heap. Programs that fill their blocks but for a few
@@ -57,27 +58,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The tunables. Slices have 64 KiB.
+// The tunables. Slices have 64 KiB. "Faults": the calls that allocate and take a page fault, in
+// replays of OpenTTD, SQLite and SuperTux on one thread; with these values 142, 98 and 135.
 enum {
     // Slices: a unit of 2 MiB, and a quarter for what is left of the one before. Without the
-    // quarter two slices that fit no request forbid the next unit: in SQLite 247 instead of 88
-    // calls take a page fault.
+    // quarter two slices that fit no request forbid the next unit: faults 167, 260 and 135.
     BUDGET_BASE = 40,
     BUDGET_SHARE_FROM = 256, // slices used, 16 MiB: below, the base is all
-    // Above, one more for so many used. With 8, a cached mapping of OpenTTD forbids units: 191
-    // instead of 164 calls take a page fault.
-    BUDGET_SHARE = 5,
+    BUDGET_SHARE = 5,        // above, one more for so many used; 8: faults 146, 87 and 135
     // Of the budget, what all heaps together may keep for themselves. A quarter saves 3 to 10 % of
     // the writes to shared cache lines (workload "slices" of tests/contention).
     KEPT_SHARE = 4,
     IDLE_SHARE = 2, // of the budget, what may stay when it was not needed
     // Slices used, 256 KiB. With 128 KiB, short programs (bash, find, sqlite3) take 10 to 15 % more
-    // processor time; with 512 KiB, malloc p99.9 of SuperTux is 416 instead of 282 ns. 2 MiB in the
-    // secure flavour, whose freed large blocks wait in quarantine.
+    // processor time; with 512 KiB, faults are 163, 116 and 165. 2 MiB in the secure flavour, whose
+    // freed large blocks wait in quarantine.
     UNITS_FROM = KEEL_SECURE ? 32 : 4,
-    TRUST_BASE = 32, // slices on trust for the process: a unit
-    // Beyond, one slice for so many used. 2 and 4 bring no call fewer and event loops of 3 threads
-    // 16 instead of 15 MiB; nothing beyond, SuperTux 162 instead of 117 calls with a page fault.
+    TRUST_BASE = 32, // slices on trust for the process: a unit; 16: faults 171, 101 and 160
+    // Beyond, one slice for so many used. Nothing beyond: faults 174, 87 and 189. 2: 148, 98 and
+    // 135, and event loops of 3 threads occupy 16 instead of 15 MiB.
     TRUST_SHARE = 8,
     FILLED_ENOUGH = 3,   // pages of a class that a thread has filled
     SPARSE_SHARE = 8,    // of a large block on cold memory, the part that counts as used
@@ -92,9 +91,9 @@ enum {
 struct policy {
     atomic_signed untouched; // bytes of pages and large blocks that the program has not touched yet
     atomic_signed absent;    // bytes of cached mappings that the program has not touched either
-    atomic_signed trusted;   // of pages that began warm on trust, and are not filled yet
+    atomic_signed trusted;   // of pages on trust; those of wide blocks until they end
     atomic_signed kept;      // free slices in heaps, which count as live in slice_counts
-    atomic_signed under_way; // units of 2 MiB that threads are populating
+    atomic_signed under_way; // units of 2 MiB that threads are populating, or ask for
     atomic_bits peak_now;    // highest use of this period
     atomic_bits peak_before; // and of the last one
     atomic_bits lowest;      // lowest number of free touched slices in this period
@@ -119,7 +118,8 @@ bool policy_admits_kept(size_t slices);
 // True: a unit may be populated, of which `slices` are needed at once.
 bool policy_admits_unit(unsigned slices);
 // The same for a thread that populates it now: if true, the unit counts as idle until
-// policy_end_unit. Of threads that ask at the same time, not all may get the last one.
+// policy_end_unit. A refused request counts for a moment, too, so of threads that ask for the last
+// one at the same time perhaps none gets it.
 bool policy_begin_unit(unsigned slices);
 void policy_end_unit(void);
 // True: a page of so many slices may begin warm on trust. `earned`: its thread fills pages.

@@ -45,10 +45,10 @@ static atomic_word* hold(struct free_run run, bool populated) {
     }
     return NULL;
 }
-static void put_back(struct free_run run, enum run_state state, atomic_word* record) {
+static unsigned put_back(struct free_run run, enum run_state state, atomic_word* record) {
     KEEL_ASSERT(run.slices > 0);
     if (record != NULL) atomic_set_release(record, 0); // first: a run is returned once
-    run_return(run, state);
+    return run_return(run, state);
 }
 
 // What other threads held at the fork may have memory, so it counts as warm.
@@ -58,7 +58,7 @@ static void put_back_held(void) {
         if (word == 0) continue;
         char* start = (char*)round_down(word, SLICE_BYTES);
         struct free_run run = {start, (unsigned)(word % SLICE_BYTES) >> 1};
-        put_back(run, (word & 1) != 0 ? RUN_POPULATED : RUN_AS_BEFORE, &held[i]);
+        (void)put_back(run, (word & 1) != 0 ? RUN_POPULATED : RUN_AS_BEFORE, &held[i]);
     }
 }
 
@@ -74,11 +74,10 @@ static size_t discard_run(unsigned slices_max, unsigned* calls) {
     if (splits) huge_units_forbid(run);
     *calls += splits ? 2 : 1;
     if (!os_discard(run.start, run.slices * SLICE_BYTES)) {
-        put_back(run, RUN_AS_BEFORE, record);
+        (void)put_back(run, RUN_AS_BEFORE, record);
         return 0;
     }
-    unsigned touched = run_touched(run);
-    put_back(run, RUN_DISCARDED, record);
+    unsigned touched = put_back(run, RUN_DISCARDED, record);
     count_event(EVENT_PURGED_SLICES, touched);
     return touched;
 }
@@ -110,7 +109,8 @@ size_t reserve_discard(unsigned slices_max) {
 static void populate_undo(struct free_run run, atomic_word* record) {
     KEEL_ASSERT(run.slices > 0);
     bool discarded = os_discard(run.start, run.slices * SLICE_BYTES);
-    put_back(run, discarded ? RUN_DISCARDED : RUN_POPULATED, record); // all zero in both cases
+    (void)put_back(run, discarded ? RUN_DISCARDED : RUN_POPULATED,
+                   record); // all zero in both cases
     count_event(EVENT_POPULATE_REFUSED, 1);
 }
 
@@ -145,7 +145,7 @@ static size_t populate(struct free_run run, bool as_unit) {
         page->start = NULL;
         page_use(page)->absent = 0;
     }
-    put_back(run, RUN_POPULATED, record);
+    (void)put_back(run, RUN_POPULATED, record);
     count_event(EVENT_POPULATED_SLICES, run.slices);
     return run.slices;
 }
@@ -174,21 +174,19 @@ size_t reserve_populate_huge(void) {
     return done;
 }
 
-// There are no warm slices that fit. True: this thread has populated a unit. In a limited address
-// space a large block cannot use units that are closed.
-static bool populate_if_admitted(unsigned slices) {
-    KEEL_ASSERT(slices > 0);
-    if (window_space_is_limited() || !policy_begin_unit(slices)) return false;
-    bool populated = reserve_populate_huge() > 0;
+size_t reserve_populate_unit(unsigned slices) {
+    if (window_space_is_limited() || !policy_begin_unit(slices)) return 0;
+    size_t done = reserve_populate_huge();
     policy_end_unit();
-    count_event(EVENT_UNITS, populated);
-    return populated;
+    return done;
 }
 
 struct run reserve_take(unsigned slices) {
     KEEL_ASSERT(slices > 0 && slices <= RUN_SLICES_MAX);
     struct run run = run_allocate_warm(slices);
-    return run.start == NULL && populate_if_admitted(slices) ? run_allocate_warm(slices) : run;
+    if (run.start != NULL || reserve_populate_unit(slices) == 0) return run;
+    count_event(EVENT_UNITS, 1);
+    return run_allocate_warm(slices);
 }
 
 bool reserve_admits_warm(void) {

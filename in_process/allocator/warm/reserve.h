@@ -30,8 +30,8 @@ void reserve_step_large(size_t slices);
 // True if a large block that is about to be freed may stay warm.
 bool reserve_admits_warm(void);
 
-// Discards at most slices_max slices in one call to the system. Returns their number; 0: none are
-// free, or the system refused.
+// Discards at most slices_max slices, or a unit of the huge zone, in one call to the system.
+// Returns how many of them may have had memory; 0: none are free, or the system refused.
 size_t reserve_discard(unsigned slices_max);
 
 // Populates at most slices_max slices, and their metadata, in one call to the system, after those
@@ -41,6 +41,10 @@ size_t reserve_populate(unsigned slices_max);
 // Populates a unit of the huge zone, 2 MiB, as one huge page if the system has one. May take 0.3
 // ms; any thread. 0 as above.
 size_t reserve_populate_huge(void);
+
+// The same if the policy admits a unit of which `slices` are needed at once. Not in a limited
+// address space, where other blocks cannot use units that are closed.
+size_t reserve_populate_unit(unsigned slices);
 
 // Takes warm slices for memory that will be filled. If none fit, and the policy admits it, this
 // thread populates a unit. Start NULL: no warm slices.

@@ -30,12 +30,12 @@ KEEL_API kl_heap_t* kl_heap_new(void) KEEL_NOEXCEPT;
 /* Like kl_heap_new, with a limit: the heap holds at most `bytes` bytes (0: no limit) in pages and
  * large blocks. An allocation that would exceed the limit first calls the handler of
  * kl_register_out_of_memory. If the handler frees no memory, the allocation returns NULL and sets
- * errno to ENOMEM. Live blocks are not affected. A page of small blocks takes 64 KiB or 256 KiB.
+ * errno to ENOMEM. Live blocks are not affected. A page of small blocks takes 64 to 256 KiB.
  * With a limit below that size, no allocation succeeds. The heap's own metadata does not count. */
 KEEL_API kl_heap_t* kl_heap_new_with_limit(size_t bytes) KEEL_NOEXCEPT;
 
 /* Creates a heap that allocates all its blocks in this arena. When the arena is full, allocations
- * return NULL and set errno to ENOMEM. Small blocks are in pages of 64 KiB or 256 KiB. To find a
+ * return NULL and set errno to ENOMEM. Small blocks are in pages of 64 to 256 KiB. To find a
  * page in an arena that is nearly full takes time linear in the size of the arena. If the arena has
  * been released, the function returns NULL. */
 KEEL_API kl_heap_t* kl_heap_new_in_arena(kl_arena_t* arena) KEEL_NOEXCEPT;
