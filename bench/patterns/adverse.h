@@ -106,8 +106,8 @@ static void larger_each_time(const struct pattern* p) {
     }
 }
 
-// Strings that grow by 64 bytes to a random length and stay. Keel expects that a block that has
-// grown several times grows on, and gives it room (alloc/reallocate.c).
+// Strings that grow by 64 bytes to a random length and stay. Keel gives a block that grows by a
+// small step room for more (alloc/reallocate.c).
 static void step_and_stay(const struct pattern* p) {
     void** slot = calloc(p->slots, sizeof *slot);
     for (size_t i = 0; i < p->slots; i++) {

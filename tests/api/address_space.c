@@ -104,94 +104,36 @@ static size_t exhaust_in_child(void* (*allocate)(size_t), size_t size, size_t li
     return got;
 }
 
-// Of what the C library gives, in percent. About 2 % are lost whatever the size (decision 0020).
+// What a page of blocks of this size uses of its slices, in percent.
+static size_t percent_of_page(size_t size) {
+    size_t good = kl_good_size(size);
+    size_t page = good > 8192 ? 256 * KIB : 64 * KIB;
+    return page / good * size * 100 / page;
+}
+
+// Of what the C library gives, in percent: about 2 % are lost whatever the size (decision 0020),
+// and up to 64 KiB what a size class and its pages leave unused.
 TEST(a_limited_address_space_is_filled_by_any_size) {
+    static const size_t small[] = {257,   300,   513,   600,   641,   1000,  1025,  1100,
+                                   2049,  2300,  4097,  4700,  8193,  9300,  12000, 16385,
+                                   18500, 24000, 28700, 33000, 41000, 49200, 50000, 65500};
     static const struct {
         size_t size;
         size_t percent; // at least
-    } rows[] = {
-        {257, 97},     {300, 97},     {513, 97},     {600, 96},     {641, 97},     {1000, 97},
-        {1025, 97},    {1100, 97},    {1300, 97},    {2049, 97},    {2300, 96},    {4097, 96},
-        {4700, 97},    {8193, 97},    {9300, 97},    {12000, 97},   {16385, 96},   {18500, 97},
-        {20000, 97},   {24000, 97},   {28700, 97},   {32769, 96},   {33000, 97},   {36900, 97},
-        {40100, 97},   {41000, 97},   {49200, 97},   {50000, 96},   {57400, 97},   {60000, 96},
-        {65500, 97},   {66000, 97},   {70000, 97},   {100000, 97},  {131072, 97},  {131100, 97},
-        {200000, 97},  {300000, 97},  {700000, 97},  {1000000, 97}, {1100000, 97}, {MIB, 97},
-        {2300000, 96}, {3500000, 96}, {4 * MIB, 96}, {5000000, 95}};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        size_t expected = exhaust_in_child(malloc, rows[i].size, GIB);
-        size_t got = exhaust_in_child(kl_malloc, rows[i].size, GIB);
-        CHECK_WITH(got >= expected / 100 * rows[i].percent, "blocks of %zu bytes: %zu of %zu MiB",
-                   rows[i].size, got / MIB, expected / MIB);
+    } large[] = {{66000, 97},  {70000, 97},   {100000, 97},  {131072, 97},  {131100, 97},
+                 {200000, 97}, {300000, 97},  {700000, 97},  {1000000, 97}, {1100000, 97},
+                 {MIB, 97},    {2300000, 96}, {3500000, 96}, {4 * MIB, 96}, {5000000, 95}};
+    enum { SMALL = sizeof small / sizeof small[0], ALL = SMALL + sizeof large / sizeof large[0] };
+    for (size_t i = 0; i < ALL; i++) {
+        size_t size = i < SMALL ? small[i] : large[i - SMALL].size;
+        size_t percent = i < SMALL ? percent_of_page(size) * 97 / 100 : large[i - SMALL].percent;
+        size_t expected = exhaust_in_child(malloc, size, GIB);
+        size_t got = exhaust_in_child(kl_malloc, size, GIB);
+        CHECK_WITH(got >= expected / 100 * percent, "blocks of %zu bytes: %zu of %zu MiB", size,
+                   got / MIB, expected / MIB);
     }
 }
 
-// --- Blocks of one size for a while: their pages are fitted to it (heap/heap.h) ------------------
-
-#define FITTED_BLOCKS 3000u
-static struct {
-    unsigned char* block;
-    size_t size;
-    size_t good; // as reported after the allocation
-} fitted[FITTED_BLOCKS];
-
-static void fitted_free(unsigned i) {
-    if (fitted[i].block == NULL) return;
-    CHECK_WITH(pattern_holds(fitted[i].block, fitted[i].size, fitted[i].size, i), "block %u", i);
-    kl_free(fitted[i].block);
-    fitted[i].block = NULL;
-}
-
-static void fitted_allocate(unsigned i, size_t size) {
-    unsigned char* block = i % 2 == 0 ? kl_calloc(1, size) : kl_malloc(size);
-    CHECK(block != NULL && (uintptr_t)block % 16 == 0);
-    for (size_t at = 0; i % 2 == 0 && at < kl_usable_size(block); at++) CHECK(block[at] == 0);
-    fitted[i].block = block;
-    fitted[i].size = size;
-    fitted[i].good = kl_good_size(size);
-    CHECK(fitted[i].good >= size && kl_usable_size(block) >= fitted[i].good);
-    pattern_fill(block, size, i);
-}
-
-static void* free_every_third(void* argument) {
-    for (unsigned i = 0; i < FITTED_BLOCKS; i += 3) fitted_free(i);
-    return argument;
-}
-
-// One size for a while, then another one of the same size class; some blocks are smaller or larger,
-// some grow, and some are freed by another thread.
-TEST(blocks_that_fit_closely_are_intact) {
-    static const size_t sizes[] = {33000, 35000, 33000, 1100, 1050, 4700, 4200, 1100, 9300, 300};
-    limit_address_space(GIB);
-    for (unsigned i = 0; i < 20; i++) CHECK(kl_malloc(MIB) != NULL); // it is short from here on
-    for (unsigned phase = 0; phase < sizeof sizes / sizeof sizes[0]; phase++) {
-        size_t size = sizes[phase];
-        bool outliers = phase % 2 == 1;
-        for (unsigned i = 0; i < FITTED_BLOCKS; i++) {
-            fitted_free(i);
-            fitted_allocate(i, outliers && i % 64 == 63 ? size + size / 11
-                               : i % 32 == 31           ? size - 16
-                                                        : size);
-        }
-        size_t close = kl_usable_size(fitted[FITTED_BLOCKS - 5].block);
-        CHECK_WITH(outliers || close < size + size / 16, "%zu bytes for %zu", close, size);
-        for (unsigned i = 0; i < FITTED_BLOCKS; i += 7) {
-            fitted[i].block = kl_realloc(fitted[i].block, size + 20);
-            CHECK(fitted[i].block != NULL &&
-                  pattern_holds(fitted[i].block, fitted[i].size, fitted[i].size, i));
-        }
-        pthread_t other;
-        CHECK(pthread_create(&other, NULL, free_every_third, NULL) == 0);
-        CHECK(pthread_join(other, NULL) == 0);
-        for (unsigned i = 0; i < FITTED_BLOCKS; i += 3) fitted_allocate(i, size);
-        for (unsigned i = phase % 2; i < FITTED_BLOCKS; i += 2) fitted_free(i);
-    }
-    for (unsigned i = 0; i < FITTED_BLOCKS; i++) fitted_free(i);
-    kl_collect(true);
-    CHECK_WITH(resident_bytes() < (size_t)32 * MIB, "%zu bytes", resident_bytes());
-}
-
-// Pages that are fitted to one size each are not begun for sizes that vary.
 TEST(blocks_of_mixed_small_sizes_take_little_more) {
     enum { BLOCKS = 60000 };
     static void* blocks[BLOCKS];

@@ -279,7 +279,7 @@ static void look(void) {
     if (heap_unpark(looked)) {
         looked->refills_seen++; // two threads that look at one heap would race here
         (void)heap_drain(looked);
-        atomic_set(&looked->reclaim_next, ALL_CLASS_COUNT);
+        atomic_set(&looked->reclaim_next, CLASS_COUNT);
         heap_park(looked);
     }
     watch_finish(looked, heap_is_parked(looked) && heap_can_be_reclaimed(looked));

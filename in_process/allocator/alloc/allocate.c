@@ -249,53 +249,6 @@ KEEL_INLINE void* alloc_guarded(unsigned size_class, size_t size, size_t alignme
     return sample_is_on() ? alloc_sampled(size_class, size, alignment) : NULL;
 }
 
-// --- Fitted blocks (heap/heap.h) -----------------------------------------------------------------
-
-#define SET_ASIDE_BLOCKS 256u // put back by one call
-
-// True: the bin of the fitted class has a current page whose blocks are large enough.
-static bool fits_current(const struct heap* heap, unsigned fitted, size_t size) {
-    return heap->current[fitted] != NULL && size <= heap->current[fitted]->block_bytes;
-}
-
-// As refill, for a fitted class. NULL: a page of the class itself serves the request.
-static struct block* refill_fitted(struct heap* heap, unsigned fitted, size_t size) {
-    KEEL_ASSERT(class_is_fitted(fitted));
-    if (maintenance_is_due(heap)) maintain(heap);
-    if (heap->current[fitted] != NULL && !fits_current(heap, fitted, size)) {
-        heap_set_aside(heap, fitted, SET_ASIDE_BLOCKS);
-        if (heap->current[fitted] != NULL) return NULL; // there are more blocks
-    }
-    atomic_bump(&heap->counts[HEAP_REFILLS], 1);
-    if (heap->current[fitted] != NULL) {
-        struct block* list = page_give(heap, fitted, heap->current[fitted]);
-        if (list != NULL) return list;
-        heap_retire_current(heap, fitted);
-    }
-    const struct page* queued = heap->queue[fitted].first;
-    if (queued == NULL || size > queued->block_bytes) return refill_fresh(heap, fitted);
-    struct page* page = heap_next_page(heap, fitted);
-    return page != NULL ? page_give(heap, fitted, page) : refill_fresh(heap, fitted);
-}
-
-// The bin of `size_class` is empty. NULL: the request gets a block of the class itself.
-static KEEL_COLD void* fitted_take(unsigned size_class, size_t size, bool zero) {
-    struct heap* heap = thread_heap;
-    if (!heap_is_real(heap) || sample_is_on() || !heap_wants_fit(heap, size_class, size))
-        return NULL;
-    unsigned fitted = class_fitted(size_class);
-    struct block* block = fits_current(heap, fitted, size) ? bin_first(heap, fitted) : NULL;
-    if (block == NULL) block = refill_fitted(heap, fitted, size);
-    if (block == NULL) return NULL;
-    bin_take_first(heap, fitted, block);
-    block->next = NULL;
-    if (zero && !heap->bin_zero[fitted]) memset(block, 0, heap->current[fitted]->block_bytes);
-    return block;
-}
-KEEL_INLINE void* alloc_fitted(unsigned size_class, size_t size, bool zero) {
-    return KEEL_UNLIKELY(space_is_short()) ? fitted_take(size_class, size, zero) : NULL;
-}
-
 // --- Large blocks --------------------------------------------------------------------------------
 
 static struct large large_of(size_t size, size_t alignment, bool movable) {
@@ -383,7 +336,6 @@ void* alloc_slow(size_t size) {
     if (KEEL_UNLIKELY(size > REQUEST_CLASS_MAX)) return alloc_large(size, 1, false).start;
     unsigned size_class = request_class(size);
     void* block = alloc_guarded(size_class, size, 1);
-    if (block == NULL) block = alloc_fitted(size_class, size, false);
     return block != NULL ? block : block_sealed(alloc_class(size_class), size_class, size);
 }
 
@@ -399,7 +351,6 @@ void* alloc_zeroed(size_t size) {
     }
     unsigned size_class = request_class(size);
     void* guarded = alloc_guarded(size_class, size, 1);
-    if (guarded == NULL) guarded = alloc_fitted(size_class, size, true);
     if (guarded != NULL) return guarded;
     struct block* block = block_sealed(alloc_class(size_class), size_class, size);
     return KEEL_LIKELY(block != NULL) ? bin_zeroed(thread_heap, size_class, block, size) : NULL;
@@ -428,11 +379,7 @@ void* alloc_plain(size_t size, size_t alignment, bool zero) {
 
 size_t good_size(size_t size) {
     if (EMPTY_BLOCKS && size == 0) return 0;
-    if (size <= REQUEST_CLASS_MAX) {
-        unsigned size_class = request_class(size);
-        bool fitted = class_size(size_class) >= FITTED_FIRST && atomic_get(&heap_has_fitted) != 0;
-        return fitted ? round_up(size, FITTED_UNIT) : usable_of_request(size_class, size);
-    }
+    if (size <= REQUEST_CLASS_MAX) return usable_of_request(request_class(size), size);
     if (size > KEEL_SIZE_MAX) return size;
     return large_good_size(size);
 }

@@ -1,5 +1,4 @@
 #include "allocator/alloc/alloc.h"
-#include "allocator/alloc/shrunk.h"
 #include "allocator/alloc/user_heap.h"
 #include "allocator/guarded/guarded.h"
 #include "allocator/large/large.h"
@@ -118,34 +117,10 @@ size_t block_verified_bytes(const void* address) {
     return usable_at(page, address);
 }
 
-#define GROWN_TIMES_MAX 4u // after this many copies, a block doubles
-// Smaller blocks always get a quarter: there are often many of them, and a copy takes little time.
-#define GROWN_BYTES_MIN ((size_t)4096)
-
-static struct grown_block* grown_find(struct heap* heap, const void* address) {
-    for (unsigned i = 0; i < HEAP_GROWN_MAX; i++)
-        if (heap->grown[i].address == address) return &heap->grown[i];
-    return NULL;
-}
-
-// The entry of the block, which grows by a small step once more. The address may be that of another
-// block than before: then this one gets more room than it should, once.
-static struct grown_block* grown_entry(struct heap* heap, const void* address) {
-    KEEL_ASSERT(address != NULL && heap_is_real(heap));
-    struct grown_block* entry = grown_find(heap, address);
-    if (entry == NULL) {
-        entry = &heap->grown[heap->grown_next++ % HEAP_GROWN_MAX];
-        entry->times = 0;
-    }
-    if (entry->times < GROWN_TIMES_MAX) entry->times++;
-    return entry;
-}
-
-// A block that grows by a small step gets room for more, so that not every step copies it: a
-// quarter at first, then a half, three quarters, and as much again.
-static size_t size_with_room(size_t usable, unsigned times) {
-    KEEL_ASSERT(times > 0 && times <= GROWN_TIMES_MAX);
-    size_t room = usable + usable / 4 * times;
+// A block that grows by a small step gets a quarter more than it had, so that not every step copies
+// it.
+static size_t size_with_room(size_t usable) {
+    size_t room = usable + usable / 4;
     return room < REQUEST_CLASS_MAX ? room : REQUEST_CLASS_MAX;
 }
 
@@ -167,47 +142,13 @@ static void* copy_to(void* address, size_t usable, size_t size, size_t wanted) {
     return copy;
 }
 
-static void* copy_with_room(struct heap* heap, void* address, size_t usable, size_t size) {
-    struct grown_block* entry = grown_entry(heap, address);
-    void* copy = copy_to(address, usable, size, size_with_room(usable, entry->times));
-    if (copy != NULL) entry->address = copy;
-    return copy;
-}
-
-// True if the block may stay where it is when it shrinks, which is for the plain flavour. A sized
-// free that is verified admits no block of more than twice its size.
-static bool may_stay(const struct page* page) {
-    return page->block_bytes != 0 && !page_is_in_user_heap(page) && !page_is_guarded(page) &&
-           option_get(OPTION_SIZED_FREE) == SIZED_FREE_ANY;
-}
-
-static void* shrink(const struct page* page, void* address, size_t usable, size_t size) {
-    KEEL_ASSERT(size <= usable);
-    struct heap* heap = thread_heap;
-    if (KEEL_SECURE || !heap_is_real(heap) || !shrunk_matters(heap) || !may_stay(page))
-        return copy_to(address, usable, size, size);
-    bool stays = shrunk_stays(heap, address, usable, size);
-    void* block = stays ? address : copy_to(address, usable, size, size);
-    shrunk_watch(heap, block, size);
-    return block;
-}
-
 // In the partition of the block.
 static void* resize(struct page* page, void* address, size_t size) {
     void* resized = resize_without_copy(page, address, size);
-    if (resized != NULL) {
-        if (!KEEL_SECURE && KEEL_UNLIKELY(shrunk_may_stay(thread_heap)))
-            shrunk_grows(thread_heap, address, size);
-        return resized;
-    }
+    if (resized != NULL) return resized;
     size_t usable = usable_at(page, address);
-    if (size <= usable) return shrink(page, address, usable, size);
-    if (!KEEL_SECURE && heap_is_real(thread_heap)) shrunk_grows(thread_heap, address, size);
-    size_t room = size_with_room(usable, 1);
-    if (size >= room) return copy_to(address, usable, size, size);
-    if (usable < GROWN_BYTES_MIN || !heap_is_real(thread_heap))
-        return copy_to(address, usable, size, room);
-    return copy_with_room(thread_heap, address, usable, size);
+    size_t room = size <= usable ? size : size_with_room(usable);
+    return copy_to(address, usable, size, size < room ? room : size);
 }
 
 void* reallocate(void* address, size_t size) {

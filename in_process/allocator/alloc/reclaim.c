@@ -17,7 +17,7 @@
 // Empties the bin of this class, as far as `units` allow, and releases the current page if no block
 // of it is used. Returns the units left; 0: there may be more to do.
 static unsigned release_current(struct heap* heap, unsigned size_class, unsigned units) {
-    KEEL_ASSERT(size_class < ALL_CLASS_COUNT && units > 0);
+    KEEL_ASSERT(size_class < CLASS_COUNT && units > 0);
     struct page* page = heap->current[size_class];
     if (page == NULL) return units;
     units -= heap_flush_bin(heap, size_class, units);
@@ -51,13 +51,13 @@ static unsigned release_class(struct heap* heap, unsigned size_class, unsigned u
 }
 
 static void release_some_currents(struct heap* heap) {
-    KEEL_ASSERT(atomic_get(&heap->reclaim_next) <= ALL_CLASS_COUNT);
+    KEEL_ASSERT(atomic_get(&heap->reclaim_next) <= CLASS_COUNT);
     unsigned units = RECLAIM_UNITS;
     unsigned next = atomic_get(&heap->reclaim_next);
-    while (next < ALL_CLASS_COUNT && (units = release_class(heap, next, units)) > 0) next++;
+    while (next < CLASS_COUNT && (units = release_class(heap, next, units)) > 0) next++;
     atomic_set(&heap->reclaim_next, next);
     count_work(WORK_RECLAIM, RECLAIM_UNITS - units);
-    if (next == ALL_CLASS_COUNT) heap_release_kept(heap);
+    if (next == CLASS_COUNT) heap_release_kept(heap);
 }
 
 bool reclaim_step(struct heap* heap) {
@@ -67,7 +67,7 @@ bool reclaim_step(struct heap* heap) {
         atomic_set(&heap->reclaim_next, 0); // blocks of current pages may have come back
         return true;
     }
-    if (atomic_get(&heap->reclaim_next) == ALL_CLASS_COUNT) return false;
+    if (atomic_get(&heap->reclaim_next) == CLASS_COUNT) return false;
     if (os_clock_ms() - heap->parked_ms < RECLAIM_AGE_MS) return false;
     release_some_currents(heap);
     return true;
@@ -140,8 +140,8 @@ void reclaim_heap(struct heap* heap) {
     for (unsigned rounds = 0; rounds < 1u << 20 && !remote_queue_is_empty(&heap->remote_queue);
          rounds++)
         (void)heap_drain(heap);
-    for (unsigned c = 0; c < ALL_CLASS_COUNT; c++) (void)release_class(heap, c, UINT32_MAX);
-    atomic_set(&heap->reclaim_next, ALL_CLASS_COUNT);
+    for (unsigned c = 0; c < CLASS_COUNT; c++) (void)release_class(heap, c, UINT32_MAX);
+    atomic_set(&heap->reclaim_next, CLASS_COUNT);
     heap_release_kept(heap);
     KEEL_ASSERT(heap_check(heap));
 }

@@ -35,7 +35,7 @@ struct usage_row usage_total(const struct usage* usage) {
 
 uint64_t heap_blocks_given(const struct heap* heap) {
     uint64_t given = 0;
-    for (unsigned c = 0; c < ALL_CLASS_COUNT; c++) given += atomic_get(&heap->given[c]);
+    for (unsigned c = 0; c < CLASS_COUNT; c++) given += atomic_get(&heap->given[c]);
     return given;
 }
 
@@ -54,7 +54,7 @@ static KEEL_UNRACED void count_page(struct usage* usage, const struct page* page
     if ((owner & PAGE_GUARDED) != 0) {
         large = size_class >= SIZE_COUNT;
         if (!large) bytes = size_class_bytes[size_class];
-    } else if (bytes < SLICE_BYTES || (!large && page->size_class >= ALL_CLASS_COUNT)) {
+    } else if (bytes < SLICE_BYTES || (!large && page->size_class >= CLASS_COUNT)) {
         return;
     }
     struct usage_row* row = &usage->rows[large ? large_row(bytes) : size_class];
@@ -99,7 +99,7 @@ static uint64_t bin_length(const struct heap* heap, unsigned size_class) {
 
 // Subtracts the blocks in the bins of a heap that the caller holds, because they are not used.
 static void leave_out_bins(struct usage* usage, const struct heap* heap) {
-    for (unsigned c = 0; c < ALL_CLASS_COUNT; c++) {
+    for (unsigned c = 0; c < CLASS_COUNT; c++) {
         uint64_t ready = bin_length(heap, c);
         struct usage_row* row = &usage->rows[class_size(c)];
         row->used = above(row->used, ready);
@@ -108,7 +108,7 @@ static void leave_out_bins(struct usage* usage, const struct heap* heap) {
 }
 
 static void add_given(struct usage* usage, const struct heap* heap) {
-    for (unsigned c = 0; c < ALL_CLASS_COUNT; c++)
+    for (unsigned c = 0; c < CLASS_COUNT; c++)
         usage->rows[class_size(c)].allocated += atomic_get(&heap->given[c]);
     for (unsigned i = 0; i < LARGE_ROWS; i++)
         usage->rows[SIZE_COUNT + i].allocated += atomic_get(&heap->large_given[i]);
@@ -121,7 +121,6 @@ static void finish_rows(struct usage* usage) {
         row->freed = row->allocated - row->used;
         if (i >= SIZE_COUNT) continue;
         row->used_bytes = row->used * row_bytes(i);
-        if (row->used_bytes > row->reserved_bytes) row->used_bytes = row->reserved_bytes; // fitted
     }
 }
 
@@ -189,7 +188,7 @@ void usage_of_heap(struct user_heap* user, struct usage* usage) {
     (void)user_heap_visit(user, false, count_area, usage);
     os_lock_acquire(&user->lock);
     add_given(usage, &user->heap);
-    for (unsigned c = 0; c < ALL_CLASS_COUNT; c++) {
+    for (unsigned c = 0; c < CLASS_COUNT; c++) {
         struct usage_row* row = &usage->rows[class_size(c)];
         row->allocated = above(row->allocated, bin_length(&user->heap, c));
     }

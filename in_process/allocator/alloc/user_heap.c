@@ -135,7 +135,7 @@ size_t user_heap_set_limit(struct user_heap* user, size_t bytes) {
 // After this call no page is current. Each page that was current is now released, queued, or full.
 static void retire_currents(struct heap* heap) {
     KEEL_ASSERT(((uintptr_t)heap & HEAP_USER) != 0);
-    for (unsigned c = 0; c < ALL_CLASS_COUNT; c++) {
+    for (unsigned c = 0; c < CLASS_COUNT; c++) {
         struct page* page = heap->current[c];
         if (page == NULL) continue;
         (void)heap_flush_bin(heap, c, UINT32_MAX);
@@ -194,7 +194,7 @@ static void page_destroy(struct page* page) {
 void user_heap_destroy(struct user_heap* user) {
     drop_default(user);
     os_lock_acquire(&user->lock);
-    for (unsigned c = 0; c < ALL_CLASS_COUNT; c++) (void)heap_flush_bin(&user->heap, c, UINT32_MAX);
+    for (unsigned c = 0; c < CLASS_COUNT; c++) (void)heap_flush_bin(&user->heap, c, UINT32_MAX);
     for (size_t i = 0; i < user->pages_capacity; i++) {
         if (is_page_of(user, user->pages[i])) page_destroy(user->pages[i]);
     }

@@ -74,7 +74,7 @@ atomic_bits user_heap_counts_before[HEAP_COUNTS];
 atomic_bits user_heap_large_before[LARGE_ROWS];
 
 static void keep_counts(const struct heap* heap) {
-    for (unsigned c = 0; c < ALL_CLASS_COUNT; c++) {
+    for (unsigned c = 0; c < CLASS_COUNT; c++) {
         uint64_t given = atomic_get(&heap->given[c]);
         if (given != 0) (void)atomic_add(&user_heap_given_before[class_size(c)], given);
     }

@@ -19,8 +19,8 @@
 #include "allocator/heap/pool.h"
 #include "os/fault.h"
 
-#define SAMPLE_LARGE ALL_CLASS_COUNT // the index of large blocks in guard_left
-#define SAMPLE_WALK_MAX 256u         // links that one refill follows to end its list
+#define SAMPLE_LARGE CLASS_COUNT // the index of large blocks in guard_left
+#define SAMPLE_WALK_MAX 256u     // links that one refill follows to end its list
 
 extern atomic_word sample_rate; // 0: off
 

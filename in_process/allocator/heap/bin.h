@@ -21,7 +21,7 @@
 #include "base/panic.h"
 
 KEEL_INLINE struct block** bin_slot(const struct heap* heap, unsigned size_class) {
-    KEEL_ASSERT(KEEL_SECURE && size_class < ALL_CLASS_COUNT);
+    KEEL_ASSERT(KEEL_SECURE && size_class < CLASS_COUNT);
     return (struct block**)((uintptr_t)heap + heap->bin[size_class].slot);
 }
 // NULL if the place has no block.
@@ -33,7 +33,7 @@ KEEL_INLINE struct block* bin_block(struct block* const* slot) {
 // The block that bin_take_first will take. NULL: the bin is empty. In the secure flavour not for
 // class 0.
 KEEL_INLINE struct block* bin_first(const struct heap* heap, unsigned size_class) {
-    KEEL_ASSERT(size_class < ALL_CLASS_COUNT);
+    KEEL_ASSERT(size_class < CLASS_COUNT);
     return KEEL_SECURE ? bin_block(bin_slot(heap, size_class)) : heap->bin[size_class].first;
 }
 

@@ -53,7 +53,7 @@ static void make_current(struct heap* heap, unsigned size_class, struct page* pa
 }
 
 struct page* heap_next_page(struct heap* heap, unsigned size_class) {
-    KEEL_ASSERT(size_class < ALL_CLASS_COUNT);
+    KEEL_ASSERT(size_class < CLASS_COUNT);
     struct page_queue* queue = &heap->queue[size_class];
     for (unsigned probes = 0; probes < NEXT_PAGE_PROBES; probes++) {
         struct page* page = queue->first;
@@ -187,101 +187,18 @@ static struct run run_for(struct heap* heap, unsigned slices, bool worth_warm) {
     return run;
 }
 
-static uint16_t* wanted_of(struct heap* heap, unsigned size_class) {
-    KEEL_ASSERT(!KEEL_SECURE && class_size(size_class) >= FITTED_FIRST);
-    return &heap->wanted[class_size(size_class) - FITTED_FIRST];
-}
-
-// Not in user heaps, whose limit counts pages.
-static bool may_fit(struct heap* heap, unsigned size_class) {
-    return !KEEL_SECURE && !KEEL_DEBUG && class_size(size_class) >= FITTED_FIRST &&
-           ((uintptr_t)heap & HEAP_USER) == 0 && !heap_is_realtime(heap);
-}
-
-bool heap_wants_fit(struct heap* heap, unsigned size_class, size_t size) {
-    KEEL_ASSERT(size_class < CLASS_COUNT && size <= size_class_bytes[size_class]);
-    if (!may_fit(heap, size_class)) return false;
-    uint16_t* wanted = wanted_of(heap, size_class);
-    uint16_t units = (uint16_t)((size + FITTED_UNIT - 1) / FITTED_UNIT);
-    if (*wanted < units) *wanted = units;
-    if (heap->filled[size_class] < FILLED_ENOUGH) return false;
-    const struct page* page = heap->current[size_class];
-    if (page != NULL && page_has_free(page)) return false;
-    if (heap->queue[size_class].first != NULL) return false;
-    const uint64_t class_units = size_class_bytes[size_class] / FITTED_UNIT;
-    return (uint64_t)*wanted * 128 < class_units * 127;
-}
-
-void heap_set_aside(struct heap* heap, unsigned size_class, unsigned limit) {
-    KEEL_ASSERT(heap->current[size_class] != NULL);
-    struct page* page = heap->current[size_class];
-    (void)heap_flush_bin(heap, size_class, limit);
-    if (bin_first(heap, size_class) != NULL) return;
-    if (!page_has_free(page)) {
-        heap_retire_current(heap, size_class);
-        return;
-    }
-    heap->current[size_class] = NULL;
-    page_set_list(page, PAGE_UNLISTED);
-    if (page_use(page)->used == 0)
-        (void)heap_page_emptied(heap, page);
-    else
-        queue_append(&heap->queue[size_class], page);
-}
-
-atomic_state heap_has_fitted;
-
-// True: the class gets pages without a rest. They are larger, so they are for classes that fill
-// pages. The secure flavour bounds its pages by PAGE_BYTES_MAX.
-static bool wants_tight_pages(const struct heap* heap, unsigned size_class) {
-    return !KEEL_SECURE && space_is_scarce() &&
-           size_class_bytes[size_class] > ONE_SLICE_BYTES_MAX &&
-           heap->filled[size_class] >= FILLED_ENOUGH && heap->arena == NULL &&
-           heap->limit_bytes == 0;
-}
-
-// The size of the blocks of a fresh page.
-static uint32_t fresh_block_bytes(struct heap* heap, unsigned size_class) {
-    KEEL_ASSERT(size_class < ALL_CLASS_COUNT);
-    if (!class_is_fitted(size_class)) return size_class_bytes[size_class];
-    atomic_set(&heap_has_fitted, 1);
-    return *wanted_of(heap, size_class) * (uint32_t)FITTED_UNIT;
-}
-
-// A page of fewer slices holds too few blocks.
-static unsigned least_slices(unsigned size_class, size_t block_bytes) {
-    if (!class_is_fitted(size_class)) return page_slices(size_class, 0);
-    return (unsigned)((block_bytes * PAGE_BLOCKS_MIN + SLICE_BYTES - 1) / SLICE_BYTES);
-}
-
-// The slices of a fresh page, and their number, which may be more or less than *slices: near a
-// limit only a shorter run may be left.
-static struct run run_for_page(struct heap* heap, unsigned size_class, size_t block_bytes,
-                               unsigned* slices, bool worth_warm) {
-    unsigned least = least_slices(size_class, block_bytes);
+// The slices of a fresh page, and their number, which may be fewer than *slices: near a limit only
+// a shorter run may be left.
+static struct run run_for_page(struct heap* heap, unsigned size_class, unsigned* slices,
+                               bool worth_warm) {
+    unsigned least = page_slices(size_class, 0);
     KEEL_ASSERT(*slices >= least && least > 0);
     struct run run = {NULL, false, false, 0};
-    if (KEEL_UNLIKELY(wants_tight_pages(heap, size_class))) {
-        unsigned tight = page_slices_tight(size_class);
-        run = run_for(heap, tight, worth_warm);
-        if (run.start != NULL) {
-            *slices = tight;
-            return run;
-        }
-    }
     for (unsigned tried = *slices; run.start == NULL && tried >= least; tried /= 2) {
         *slices = tried;
         run = run_for(heap, tried, worth_warm);
     }
     return run;
-}
-
-#define FITTED_SLICES_FIRST 8u // while the heap has filled few fitted pages of the class
-
-static unsigned fresh_slices(const struct heap* heap, unsigned size_class, size_t block_bytes) {
-    if (!class_is_fitted(size_class)) return page_slices(size_class, heap->filled[size_class]);
-    bool few = heap->filled[size_class] < FILLED_ENOUGH;
-    return page_slices_fitted(block_bytes, few ? FITTED_SLICES_FIRST : FITTED_PAGE_SLICES);
 }
 
 // A realtime thread makes no system call. Memory of an arena is the program's.
@@ -321,8 +238,7 @@ static unsigned provide_quantum(char* start, unsigned slices, unsigned resident)
 
 struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_slices) {
     KEEL_ASSERT(heap->current[size_class] == NULL);
-    uint32_t block_bytes = fresh_block_bytes(heap, size_class);
-    unsigned slices = fresh_slices(heap, size_class, block_bytes);
+    unsigned slices = page_slices(size_class, heap->filled[size_class]);
     KEEL_ASSERT(class_partition(size_class) == partition_now());
     bool worth_warm = is_worth_warm(heap, size_class);
     bool trusts = !worth_warm && may_trust(heap, size_class, slices);
@@ -334,7 +250,7 @@ struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_
     bool cold = false; // no system page is known to be resident
     *from_slices = start == NULL;
     if (start == NULL) {
-        struct run run = run_for_page(heap, size_class, block_bytes, &slices, worth_warm || trusts);
+        struct run run = run_for_page(heap, size_class, &slices, worth_warm || trusts);
         if (run.start == NULL) return NULL;
         count_event(EVENT_RESERVE_MISS, !run.warm && worth_warm);
         if (run.warm && trusts) {
@@ -353,10 +269,8 @@ struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_
     if (worth_warm && resident < all && (cold_flags(heap) & PAGE_AHEAD) != 0)
         resident = provide_quantum(start, slices, resident);
     fresh |= resident < all ? cold_flags(heap) : PAGE_WARM;
-    struct page* page =
-        page_begin_fitted(start, slices, size_class, (uintptr_t)heap, fresh, resident, block_bytes);
+    struct page* page = page_begin(start, slices, size_class, (uintptr_t)heap, fresh, resident);
     if (untouched > 0) page_note_untouched(page, untouched);
-    if (may_fit(heap, size_class)) *wanted_of(heap, size_class) = 0;
     make_current(heap, size_class, page);
     atomic_bump(&heap->counts[HEAP_PAGES_BEGUN], 1);
     return page;
@@ -500,7 +414,7 @@ static bool kept_check(const struct heap* heap) {
 static bool classes_check(const struct heap* heap) {
     unsigned count = 0;
     for (unsigned i = 0; i < HEAP_CLASS_WORDS; i++) count += bit_count(heap->classes[i]);
-    for (unsigned c = 0; c < ALL_CLASS_COUNT; c++) {
+    for (unsigned c = 0; c < CLASS_COUNT; c++) {
         if (heap->filled[c] > FILLED_ENOUGH) return false;
         bool listed = (heap->classes[c / 64] >> (c % 64) & 1) != 0;
         if (heap->current[c] != NULL && !listed) return false;
@@ -510,7 +424,7 @@ static bool classes_check(const struct heap* heap) {
 
 bool heap_check(struct heap* heap) {
     if (!batches_check(heap) || !kept_check(heap) || !classes_check(heap)) return false;
-    for (unsigned c = 0; c < ALL_CLASS_COUNT; c++) {
+    for (unsigned c = 0; c < CLASS_COUNT; c++) {
         struct page* current = heap->current[c];
         if (current == NULL && bin_at(heap, c, 0, NULL) != NULL) return false;
         if (current != NULL && !page_of_heap_check(heap, current, c, PAGE_CURRENT)) return false;

@@ -25,8 +25,7 @@
 #define HEAP_KEPT_MAX 8u
 #define HEAP_KEPT_SLICES 4u // 256 KiB each
 #define HEAP_SPARE_MAX 32u
-#define HEAP_GROWN_MAX 8u
-#define HEAP_CLASS_WORDS ((ALL_CLASS_COUNT + 63) / 64)
+#define HEAP_CLASS_WORDS ((CLASS_COUNT + 63) / 64)
 #define HEAP_BATCHES 64u
 // A bin (bin.h). Zero: empty, once heap_prepare_bins has been called.
 union bin {
@@ -49,29 +48,6 @@ struct remote_batch {
     uint16_t recent[KEEL_SECURE ? BATCH_RECENT : 2]; // entries of the last blocks, for the hints
 };
 
-// A small block that has grown by copies (alloc/reallocate.c).
-struct grown_block {
-    void* address;  // NULL: unused entry. The block may have been freed since
-    unsigned times; // 1..GROWN_TIMES_MAX
-};
-
-#define SHRUNK_PLACES 32u
-
-// A small block that has shrunk.
-struct shrunk_block {
-    const void* address; // NULL: unused entry
-    uint32_t size;       // requested then
-    uint32_t since;      // value of `shrinks`
-};
-struct shrunk_history { // alloc/shrunk.h
-    struct shrunk_block places[SHRUNK_PLACES];
-    uint32_t shrinks;     // blocks that shrank so far
-    uint32_t score;       // 0..SHRUNK_SCORE_MAX
-    uint32_t spare_bytes; // left unused since a watched block has grown
-};
-
-#define FITTED_PLACES (KEEL_SECURE ? 1u : FITTED_COUNT)
-
 enum heap_count {
     HEAP_REFILLS,         // mallocs that found their bin empty
     HEAP_CARVES,          // times blocks were carved
@@ -89,17 +65,15 @@ enum heap_count {
 // In the secure flavour the arrays by class have an entry for each class of each partition.
 struct heap {
     // --- The owner alone (for a user heap: the thread that holds its lock) ---
-    union bin bin[ALL_CLASS_COUNT];
-    struct page* current[ALL_CLASS_COUNT];
-    struct page_queue queue[ALL_CLASS_COUNT];
-    uint8_t filled[ALL_CLASS_COUNT]; // pages of this class filled so far, up to FILLED_ENOUGH
-    uint8_t
-        bin_zero[ALL_CLASS_COUNT]; // 1: the blocks of the bin are zero except for their first word
+    union bin bin[CLASS_COUNT];
+    struct page* current[CLASS_COUNT];
+    struct page_queue queue[CLASS_COUNT];
+    uint8_t filled[CLASS_COUNT];   // pages of this class filled so far, up to FILLED_ENOUGH
+    uint8_t bin_zero[CLASS_COUNT]; // 1: the blocks of the bin are zero except for their first word
     uint32_t earned;               // pages filled so far, less those begun on trust; not below 0
     unsigned kept_next;            // entry of `kept` to fill or replace next
     uint32_t waiting_bytes;        // bytes of blocks in `batches`
     uint32_t batch_next;           // entry that is sent next because too many bytes wait
-    unsigned grown_next;           // entry of `grown` to replace next
     // Classes that have a current page, and some that have none any more (alloc/reclaim.c).
     uint64_t classes[HEAP_CLASS_WORDS];
     unsigned class_count;        // bits set in it
@@ -111,20 +85,17 @@ struct heap {
     uint64_t maintenance_at;     // value of `refilled` from which on maintenance is due
     uint32_t maintenance_weight; // from the last maintenance to this one; 0: none yet
     uint64_t guard_random;       // for guarded sampling
-    // For each class with fitted pages, in units of FITTED_UNIT: the largest request of a slow path
-    // since the last page of the class, or of its fitted class, began.
-    uint16_t wanted[FITTED_PLACES];
-    bool no_guards;       // user heap: no block may be guarded
-    struct arena* arena;  // user heap: all of its memory is from there; NULL: from anywhere
-    uint64_t held_bytes;  // user heap: bytes of pages, kept slices and large blocks
-    uint64_t limit_bytes; // user heap: upper bound of held_bytes; 0: no limit
+    bool no_guards;              // user heap: no block may be guarded
+    struct arena* arena;         // user heap: all of its memory is from there; NULL: from anywhere
+    uint64_t held_bytes;         // user heap: bytes of pages, kept slices and large blocks
+    uint64_t limit_bytes;        // user heap: upper bound of held_bytes; 0: no limit
 
     uint64_t free_mark; // secure flavour: state_mark of thread_id
 
     // --- The owner writes, any thread reads ---
     atomic_bits counts[HEAP_COUNTS];
     atomic_bits
-        given[ALL_CLASS_COUNT]; // blocks put into the bin so far, minus those put back into pages
+        given[CLASS_COUNT]; // blocks put into the bin so far, minus those put back into pages
     atomic_word sending;    // page that the owner sends blocks to; 0: none. Read in a forked child
     atomic_state thread_id; // the system's number of the owner; 0: none
     atomic_state spare_wanted; // 0..HEAP_SPARE_MAX; not 0: the thread is realtime
@@ -154,7 +125,7 @@ struct heap {
     struct heap* next_all; // constant once set
 
     // --- The thread that ends, then one that looks at the parked heap (alloc/reclaim.c) ---
-    atomic_state reclaim_next; // classes before this one have been emptied; ALL_CLASS_COUNT: all
+    atomic_state reclaim_next; // classes before this one have been emptied; CLASS_COUNT: all
     uint64_t parked_ms;        // the clock when the thread ended
 
     // --- Any thread, lock-free ---
@@ -165,12 +136,10 @@ struct heap {
     // --- The owner alone. What few threads use is at the end, so that other heaps occupy less ---
     KEEL_ALIGNED(KEEL_CACHE_LINE)
     struct remote_batch batches[HEAP_BATCHES];
-    struct grown_block grown[HEAP_GROWN_MAX];
-    struct shrunk_history shrunk;
-    uint32_t class_marks[ALL_CLASS_COUNT]; // what reclaim_unused_classes last saw of each
+    uint32_t class_marks[CLASS_COUNT]; // what reclaim_unused_classes last saw of each
     // Guarded sampling (guarded/sample.h), for each class and for large blocks: the next allocation
     // that is chosen, counted from 1; 0: none.
-    uint32_t guard_left[ALL_CLASS_COUNT + 1];
+    uint32_t guard_left[CLASS_COUNT + 1];
     struct block* slots[SECURE_CLASSES][BIN_BLOCKS + 1]; // secure flavour: the blocks of the bins
 };
 _Static_assert(KEEL_CACHE_LINE > PAGE_FLAGS, "heaps leave the low bits of an owner word free");
@@ -214,25 +183,6 @@ void heap_retire_current(struct heap* heap, unsigned size_class);
 // Begins a page of this class on unused memory and makes it current. NULL: no memory. *from_slices:
 // true if the memory came from the slices and not from a slice that the heap kept.
 struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_slices);
-
-// --- Fitted pages --------------------------------------------------------------------------------
-//
-// Where address space is short (space/window.h), what a size class adds to a request counts:
-// 33,000 bytes take 36,864. If a class has filled some pages and all of its recent requests are
-// smaller than its blocks by more than 1/128, the next pages have blocks of the largest of these
-// requests. They are pages of the fitted class (page/size_class.h). Its bin is no bin of the fast
-// path, which would take blocks for larger requests of the class: alloc_fitted takes them.
-
-// Notes a request of the slow path. True: a page with fitted blocks should serve it, because the
-// pages of the class itself have no free block.
-bool heap_wants_fit(struct heap* heap, unsigned size_class, size_t size);
-
-// The current page of a fitted class has blocks that are too small for a request. Puts at most
-// `limit` blocks of the bin back into the page; if none is left, the page is no longer current.
-void heap_set_aside(struct heap* heap, unsigned size_class, unsigned limit);
-
-// True once a fitted page has begun in this process.
-extern atomic_state heap_has_fitted;
 
 // Puts a full page that now has a free block into its queue, and clears PAGE_FULL.
 void heap_page_not_full(struct heap* heap, struct page* page);

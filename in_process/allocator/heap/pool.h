@@ -51,7 +51,7 @@ KEEL_INLINE bool heap_is_parked(const struct heap* heap) {
 // True: there is work for this parked heap. Its remote queue is not empty, or its current pages and
 // bins have not been released yet.
 KEEL_INLINE bool heap_can_be_reclaimed(const struct heap* heap) {
-    return atomic_get(&heap->reclaim_next) < ALL_CLASS_COUNT ||
+    return atomic_get(&heap->reclaim_next) < CLASS_COUNT ||
            !remote_queue_is_empty(&heap->remote_queue);
 }
 

@@ -9,7 +9,6 @@
 // Of a page that goes back to the system: one call, 11 to 14 µs for a resident page of 256 KiB. A
 // fork waits for one step, which should take less than 50 µs.
 #define EMPTY_UNITS (RELIEF_STEP_MAX / 2)
-#define EMPTIED_BYTES_MAX (4 * SLICE_BYTES) // a fitted page may be larger, and stays as it is
 
 static struct {
     struct os_lock lock;  // held during a step
@@ -51,7 +50,6 @@ static bool empty_queued(struct remote_queue* queue, struct page* page) {
     KEEL_ASSERT(page_remote(page)->kept_count > 0);
     uint32_t count = page_remote(page)->kept_count;
     if (page_list(page) != PAGE_QUEUED || used_now(page) != count) return false;
-    if (page->bytes > EMPTIED_BYTES_MAX) return false;
     if (!page_leave_queued(page, PAGE_CLAIMED)) return false;
     bool alone = used_now(page) == count && os_order_threads();
     if (alone) {

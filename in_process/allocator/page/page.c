@@ -103,41 +103,17 @@ static void page_set_fast(struct page* page) {
     page->states = page->start + page->block_bytes - BLOCK_STATE_BYTES;
 }
 
-unsigned page_slices_fitted(size_t block_bytes, unsigned most) {
-    KEEL_ASSERT(block_bytes > 0 && is_power_of_two(most));
-    unsigned best = 0;
-    size_t best_unused = SIZE_MAX; // in FITTED_PAGE_SLICES of such pages
-    for (unsigned slices = 1; slices <= most; slices *= 2) {
-        size_t bytes = slices * SLICE_BYTES;
-        if (bytes / block_bytes > PAGE_BLOCKS_MAX) break;
-        if (bytes / block_bytes < PAGE_BLOCKS_MIN) continue;
-        size_t unused = bytes % block_bytes * (FITTED_PAGE_SLICES / slices);
-        if (unused >= best_unused) continue;
-        best = slices;
-        best_unused = unused;
-        if (unused <= FITTED_PAGE_SLICES * SLICE_BYTES / 128) break;
-    }
-    return best;
-}
-
 struct page* page_begin(char* start, unsigned slices, unsigned size_class, uintptr_t owner,
                         unsigned fresh, unsigned resident) {
-    KEEL_ASSERT(size_class < CLASS_COUNT);
-    return page_begin_fitted(start, slices, size_class, owner, fresh, resident,
-                             size_class_bytes[size_class]);
-}
-
-struct page* page_begin_fitted(char* start, unsigned slices, unsigned size_class, uintptr_t owner,
-                               unsigned fresh, unsigned resident, uint32_t block_bytes) {
     KEEL_ASSERT((uintptr_t)start % SLICE_BYTES == 0 && slices > 0 && slices <= SUPERBLOCK_SLICES);
-    KEEL_ASSERT(size_class < ALL_CLASS_COUNT && block_bytes >= 8 && block_bytes % 8 == 0);
+    KEEL_ASSERT(size_class < CLASS_COUNT);
     KEEL_ASSERT(resident <= slices * SLICE_PAGES && (owner & PAGE_FLAGS) == 0);
     struct page* page = page_of(start);
     block_guard_prepare();
-    page->block_bytes = block_bytes; // before any read: see windows_prepare
+    page->block_bytes = size_class_bytes[size_class]; // before any read: see windows_prepare
     KEEL_REQUIRE(atomic_get(&page->owner) == 0, start);
     page->capacity = (uint16_t)(slices * SLICE_BYTES / page->block_bytes);
-    KEEL_ASSERT(slices * SLICE_BYTES / block_bytes <= PAGE_BLOCKS_MAX && page->capacity > 0);
+    KEEL_ASSERT(page->capacity >= PAGE_BLOCKS_MIN);
     page->size_class = (uint16_t)size_class;
     page->distance = 0;
     page->start = start;
@@ -430,9 +406,7 @@ unsigned page_take_oldest(struct page* page, struct block** end) {
 bool page_check(const struct page* page) {
     const struct page_use* use = page_use(page);
     if (use->carved > page->capacity || page_use(page)->used > use->carved) return false;
-    uint32_t class_bytes = size_class_bytes[class_size(page->size_class)];
-    if (page->block_bytes > class_bytes) return false;
-    if (!class_is_fitted(page->size_class) && page->block_bytes != class_bytes) return false;
+    if (page->block_bytes != size_class_bytes[page->size_class]) return false;
     if ((size_t)page->capacity * page->block_bytes > page->bytes) return false;
     unsigned length = 0;
     struct queue_position position = page_free_begin(page);

@@ -57,6 +57,7 @@ KEEL_INLINE bool page_is_full(const struct page* page) {
 }
 
 #define PAGE_BLOCKS_MIN 2u // the first free into a full page does not empty it
+#define PAGE_BLOCKS_MAX (SLICE_BYTES / 8)
 
 // Slices of a page of this class in a heap that has filled so many, up to FILLED_ENOUGH. The first
 // page of wide blocks has only as many as two blocks need, and each page that was filled doubles
@@ -71,37 +72,15 @@ KEEL_INLINE unsigned page_slices(unsigned size_class, unsigned filled) {
     return slices < WIDE_PAGE_SLICES ? slices : WIDE_PAGE_SLICES;
 }
 
-// Slices of a page of this class, of which the blocks leave at most 1/128 unused (1/64 for some
-// classes, with TIGHT_PAGE_SLICES). A power of two: superblocks are divided without a rest.
-#define TIGHT_PAGE_SLICES 32u
-static inline unsigned page_slices_tight(unsigned size_class) {
-    size_t bytes = size_class_bytes[size_class];
-    unsigned slices = page_slices(size_class, FILLED_ENOUGH);
-    while (slices < TIGHT_PAGE_SLICES && slices * SLICE_BYTES % bytes > slices * SLICE_BYTES / 128)
-        slices *= 2;
-    return slices;
-}
-
 // System pages at the start of a free run that are resident, as far as is known. All of them: the
 // last pages there were carved to their ends, or a large block was there.
 unsigned page_resident(const char* start, unsigned slices);
-
-// Slices of a page with blocks of this size, of a fitted class: of the powers of two up to `most`
-// the first that leaves at most 1/128 unused, else the one that leaves least.
-// PAGE_BLOCKS_MIN to PAGE_BLOCKS_MAX blocks. most: a power of two, 2..FITTED_PAGE_SLICES.
-#define FITTED_PAGE_SLICES SUPERBLOCK_SLICES
-#define PAGE_BLOCKS_MAX (SLICE_BYTES / 8)
-unsigned page_slices_fitted(size_t block_bytes, unsigned most);
 
 // Makes `slices` slices at `start` a page of this class with no block carved. `owner` is the heap's
 // address, `fresh` a set of enum page_fresh, `resident` the number of system pages at its start
 // that are resident.
 struct page* page_begin(char* start, unsigned slices, unsigned size_class, uintptr_t owner,
                         unsigned fresh, unsigned resident);
-
-// The same for a fitted class, with the size of the blocks: at most that of the class.
-struct page* page_begin_fitted(char* start, unsigned slices, unsigned size_class, uintptr_t owner,
-                               unsigned fresh, unsigned resident, uint32_t block_bytes);
 
 // Ends the page. No block of it may be live. The caller then owns its slices. In the secure flavour
 // linear in the blocks, at most 4,096 of 16 bytes, and verifies that they are free.

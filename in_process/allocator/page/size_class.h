@@ -32,27 +32,9 @@
 extern const uint32_t size_class_bytes[CLASS_COUNT];
 extern const uint8_t size_class_small[SMALL_BYTES_MAX / 8 + 1]; // [(size + 7) / 8]
 
-// Fitted classes, in the plain flavour: each class from 288 bytes on has a second one, from
-// CLASS_COUNT on, whose blocks are smaller than those of the first. Their size, a multiple of
-// FITTED_UNIT, is chosen when a page begins (heap.h).
-#define FITTED_FIRST 17u // the first class that has one: of 288 bytes
-#define FITTED_COUNT (KEEL_SECURE ? 0u : SIZE_COUNT - FITTED_FIRST)
-#define FITTED_UNIT ((size_t)16)
-#define ALL_CLASS_COUNT (CLASS_COUNT + FITTED_COUNT)
-
-KEEL_INLINE bool class_is_fitted(unsigned size_class) {
-    return !KEEL_SECURE && size_class >= CLASS_COUNT;
-}
-// The fitted class of a class from FITTED_FIRST on.
-KEEL_INLINE unsigned class_fitted(unsigned size_class) {
-    KEEL_ASSERT(!KEEL_SECURE && size_class >= FITTED_FIRST && size_class < CLASS_COUNT);
-    return size_class - FITTED_FIRST + CLASS_COUNT;
-}
-
-// The class of partition 0 that is not fitted and has requests of the same sizes.
+// The class of partition 0 that has requests of the same sizes.
 KEEL_INLINE unsigned class_size(unsigned size_class) {
-    KEEL_ASSERT(size_class < ALL_CLASS_COUNT);
-    if (class_is_fitted(size_class)) return size_class - CLASS_COUNT + FITTED_FIRST;
+    KEEL_ASSERT(size_class < CLASS_COUNT);
     return KEEL_SECURE ? size_class % SIZE_COUNT : size_class;
 }
 KEEL_INLINE unsigned class_partition(unsigned size_class) {

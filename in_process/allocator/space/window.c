@@ -182,8 +182,7 @@ void window_forget(struct window* window, unsigned set) {
 // --- Pieces --------------------------------------------------------------------------------------
 
 #define SCARCE_DIVISOR 256u
-#define SHORT_DIVISOR 64u
-atomic_state window_space;
+atomic_state window_space_scarce;
 static atomic_bits superblocks_mapped; // without units of the huge zone
 
 // The program may change the limit at any time, so it is read each time. UINT64_MAX: there is none.
@@ -196,10 +195,8 @@ static void scarcity_note(unsigned superblocks) {
     uint64_t before = atomic_add(&superblocks_mapped, superblocks);
     uint64_t mapped = (before + superblocks) * SUPERBLOCK_BYTES;
     uint64_t limit = os_address_space_limit();
-    enum space space = SPACE_AMPLE;
-    if (mapped > limit / SCARCE_DIVISOR) space = SPACE_SCARCE;
-    if (mapped > limit / SHORT_DIVISOR) space = SPACE_SHORT;
-    if (space != atomic_get(&window_space)) atomic_set(&window_space, space);
+    bool scarce = mapped > limit / SCARCE_DIVISOR;
+    if (scarce != space_is_scarce()) atomic_set(&window_space_scarce, scarce);
 }
 
 // Makes superblocks of Keel's memory available. The part of each must be described.

@@ -172,16 +172,11 @@ bool window_owns(const void* address);
 // True if the process has a limit on its address space. Reads it: one system call.
 bool window_space_is_limited(void);
 
-// Whether address space should be used tightly, in a process with a limit on it: SCARCE if Keel has
-// mapped more than 1/256 of the limit, SHORT if more than 1/64. It changes when address space is
-// mapped.
-enum space { SPACE_AMPLE, SPACE_SCARCE, SPACE_SHORT };
-extern atomic_state window_space; // enum space
+// 1: address space should be used tightly. The process has a limit on it, and Keel has mapped more
+// than 1/256 of the limit. It changes when address space is mapped.
+extern atomic_state window_space_scarce;
 KEEL_INLINE bool space_is_scarce(void) {
-    return atomic_get(&window_space) >= SPACE_SCARCE;
-}
-KEEL_INLINE bool space_is_short(void) {
-    return atomic_get(&window_space) == SPACE_SHORT;
+    return atomic_get(&window_space_scarce) != 0;
 }
 
 #define WINDOW_GROW_MAX 32u // superblocks

@@ -106,7 +106,7 @@ KEEL_API const char* kl_option_name(kl_option_t option) KEEL_NOEXCEPT;
 /* Limits the memory that Keel holds in pages and large blocks to `bytes` (0: no limit) and returns
  * the previous limit. An allocation that would exceed the limit first does the work of
  * kl_collect(true). If this does not free enough, the allocation fails with ENOMEM. Live blocks are
- * not affected. The limit is exact to within one page (64 to 512 KiB). Threads that allocate at the
+ * not affected. The limit is exact to within one page (64 to 256 KiB). Threads that allocate at the
  * same moment may each exceed it by one page or block. */
 KEEL_API size_t kl_limit(size_t bytes) KEEL_NOEXCEPT;
 

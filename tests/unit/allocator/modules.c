@@ -41,18 +41,6 @@ static void test_page_slices(void) {
         CHECK(page_slices(c, 1) == (wide ? 2 * first : 1));
         CHECK(first <= (wide ? 2 : 1) && first * SLICE_BYTES >= 2 * (size_t)size_class_bytes[c]);
     }
-    for (unsigned c = 0; c < CLASS_COUNT; c++) {
-        if (size_class_bytes[c] <= 8192) continue;
-        size_t bytes = page_slices_tight(c) * SLICE_BYTES;
-        CHECK(bytes >= 4 * SLICE_BYTES && SUPERBLOCK_BYTES % bytes == 0);
-        CHECK(bytes % size_class_bytes[c] <= bytes / 64);
-    }
-    for (size_t block = 272; block < CLASS_BYTES_MAX; block += FITTED_UNIT) {
-        size_t bytes = page_slices_fitted(block, FITTED_PAGE_SLICES) * SLICE_BYTES;
-        CHECK(SUPERBLOCK_BYTES % bytes == 0 && bytes / block <= PAGE_BLOCKS_MAX);
-        CHECK(bytes % block <= bytes / 64);
-        CHECK(page_slices_fitted(block, 8) <= 8 && page_slices_fitted(block, 8) >= 1);
-    }
 }
 
 static void test_text(void) {
