@@ -22,7 +22,9 @@ static void prepare_parked(void) {
     bool from_slices;
     heap = heap_acquire();
     page = heap_fresh_page(heap, CLASS, &from_slices);
-    struct block* block = page_carve(page);
+    struct block* rest;
+    struct block* block = page_carve(page, &rest);
+    block->next = rest;
     for (unsigned i = 0; i < BLOCKS; i++) {
         blocks[i] = block;
         block = block->next;

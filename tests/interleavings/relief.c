@@ -21,7 +21,8 @@ static void prepare_loan(void) {
     page = heap_fresh_page(heap, CLASS_COUNT - 1, &from_slices);
     EXPLORE_CHECK(page->capacity == 4);
     for (unsigned i = 0; i < 4; i++) {
-        struct block* block = page_carve(page);
+        struct block* rest;
+        struct block* block = page_carve(page, &rest);
         if (i < 2)
             remote_batch_send_block(page, block);
         else
@@ -108,7 +109,8 @@ static void prepare_retirement(void) {
     heap = heap_acquire();
     heap->filled[CLASS_COUNT - 1] = 2;
     page = heap_fresh_page(heap, CLASS_COUNT - 1, &from_slices);
-    for (unsigned i = 0; i < 4; i++) remote_batch_send_block(page, page_carve(page));
+    struct block* rest;
+    for (unsigned i = 0; i < 4; i++) remote_batch_send_block(page, page_carve(page, &rest));
     slices_before = (unsigned)run_live_slices();
     explore_name(&heap->remote_queue, sizeof heap->remote_queue, "remote_queue");
     explore_name(heap, sizeof *heap, "heap");
@@ -190,7 +192,8 @@ static void relieve_deeply(void) {
 static void owner_takes(void) {
     taken = heap_next_page(heap, CLASS_COUNT - 1);
     if (taken == NULL) return; // the keeper has it: a fresh page
-    if (page_take_free(taken) == NULL) EXPLORE_CHECK(page_carve(taken) != NULL);
+    struct block* rest;
+    if (page_take_free(taken) == NULL) EXPLORE_CHECK(page_carve(taken, &rest) != NULL);
 }
 // One block is the owner's if it got one, and all others are free.
 static void check_queued(void) {

@@ -34,7 +34,9 @@ static void prepare_blocks(unsigned size_class) {
     queue = &heap->remote_queue;
     for (unsigned i = 0; i < PAGES; i++) {
         page[i] = heap_fresh_page(heap, size_class, &from_slices);
-        carved[i] = page_carve(page[i]);
+        struct block* rest;
+        carved[i] = page_carve(page[i], &rest);
+        carved[i]->next = rest;
         heap->current[size_class] = NULL; // for the next one
     }
     for (unsigned i = 0; i < LISTS; i++) {

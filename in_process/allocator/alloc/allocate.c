@@ -18,8 +18,8 @@ void alloc_quantum(void) {
     if (!heap_is_realtime(thread_heap)) (void)reserve_step();
 }
 
-// For the secure flavour, as page_take_some: fills the bin of the page's class, which is empty.
-// Returns the first block.
+// For the secure flavour: fills the bin of the page's class, which is empty. Returns its first
+// block.
 static struct block* bin_take_some(struct heap* heap, struct page* page) {
     KEEL_ASSERT(KEEL_SECURE && bin_first(heap, page->size_class) == NULL);
     unsigned size_class = page->size_class;
@@ -43,26 +43,27 @@ static struct block* bin_take_some(struct heap* heap, struct page* page) {
 }
 
 // Takes blocks of the page: its free list, or newly carved blocks. If the list is short and carving
-// takes no page fault, takes both, so that fewer refills are needed.
-static struct block* page_take_some(struct heap* heap, unsigned size_class, struct page* page) {
-    KEEL_ASSERT(page == heap->current[size_class]);
+// takes no page fault, takes both, so that fewer refills are needed. Returns the first one; *rest:
+// the others.
+static struct block* page_take_some(struct heap* heap, unsigned size_class, struct page* page,
+                                    struct block** rest) {
+    KEEL_ASSERT(!KEEL_SECURE && page == heap->current[size_class]);
     struct page_use* use = page_use(page);
-    heap->bin_zero[size_class] = 0;
-    if (KEEL_SECURE) return bin_take_some(heap, page);
     if (!page_can_give(page)) {
-        struct block* carved = page_carve(page);
+        struct block* carved = page_carve(page, rest);
         if (carved != NULL) atomic_bump(&heap->counts[HEAP_CARVES], 1);
         heap->bin_zero[size_class] = use->fresh & PAGE_ZERO;
         return carved;
     }
     uint32_t length = use->carved - use->used;
     struct block* list = page_take_free(page);
+    *rest = list->next;
     if (length >= REFILL_SHORT || use->carved == page->capacity || page_begins_system_page(page))
         return list;
-    struct block* carved = page_carve(page);
-    struct block* last = carved; // the loop is short: one carve makes few blocks
-    while (last->next != NULL) last = last->next;
-    last->next = list;
+    struct block* carved = page_carve(page, rest);
+    struct block** end = rest; // the loop is short: one carve makes few blocks
+    while (*end != NULL) end = &(*end)->next;
+    *end = list;
     return carved;
 }
 
@@ -83,17 +84,32 @@ struct block* alloc_carved(struct heap* heap, unsigned size_class, struct page* 
     return bin_pop(heap, size_class);
 }
 
-// Takes blocks of the page for the empty bin, and counts them as given.
+// Guarded sampling keeps some of the blocks that a refill has taken, and cuts off the others.
+static KEEL_COLD void cut(struct heap* heap, struct page* page, struct block* first,
+                          struct block** rest, uint32_t count) {
+    first->next = *rest;
+    sample_cut(heap, page, first, count);
+    *rest = first->next;
+}
+
+// Fills the empty bin with blocks of the page, and counts them as given. Takes the first one.
 static struct block* page_give(struct heap* heap, unsigned size_class, struct page* page) {
     KEEL_ASSERT(page == heap->current[size_class] && bin_first(heap, size_class) == NULL);
     const struct page_use* use = page_use(page);
     uint32_t before = use->used;
-    struct block* list = page_take_some(heap, size_class, page);
-    KEEL_ASSERT(list == NULL || use->used > before);
-    if (sample_is_on() && list != NULL) sample_cut(heap, page, list, use->used - before);
+    struct block* rest = NULL;
+    heap->bin_zero[size_class] = 0;
+    struct block* first =
+        KEEL_SECURE ? bin_take_some(heap, page) : page_take_some(heap, size_class, page, &rest);
+    KEEL_ASSERT(first == NULL || use->used > before);
+    if (sample_is_on() && first != NULL) cut(heap, page, first, &rest, use->used - before);
     atomic_bump(&heap->given[size_class], use->used - before);
     refill_weigh(heap, page, use->used - before);
-    return list;
+    if (!KEEL_SECURE)
+        heap->bin[size_class].first = rest;
+    else if (first != NULL)
+        bin_take_first(heap, size_class, first);
+    return first;
 }
 
 // The keeper may be populating the last free memory. A unit takes 0.1 to 0.8 ms.
@@ -133,9 +149,9 @@ static struct block* refill_fresh(struct heap* heap, unsigned size_class) {
         if (page == NULL) return NULL;
     }
     if (from_slices) reserve_note();
-    struct block* list = page_give(heap, size_class, page);
+    struct block* block = page_give(heap, size_class, page);
     slow_path_note(&heap->slow_paths, SLOW_PATH_FRESH_PAGE, begun);
-    return list;
+    return block;
 }
 
 static void drain(struct heap* heap) {
@@ -181,8 +197,8 @@ static void maintain(struct heap* heap) {
     heap->maintenance_at = heap->refilled + heap->maintenance_weight;
 }
 
-// Returns a list of blocks for an empty bin. Examines at most two pages; the outline in alloc.h
-// states the bound.
+// Fills the empty bin, and takes its first block. Examines at most two pages; the outline in
+// alloc.h states the bound.
 static struct block* refill(struct heap* heap, unsigned size_class) {
     KEEL_ASSERT(heap_is_real(heap) && bin_first(heap, size_class) == NULL);
     if (maintenance_is_due(heap)) maintain(heap);
@@ -191,8 +207,8 @@ static struct block* refill(struct heap* heap, unsigned size_class) {
     if (page != NULL && page_can_give(page)) return page_give(heap, size_class, page);
     if (!remote_queue_is_empty(&heap->remote_queue)) drain(heap);
     if (page != NULL) {
-        struct block* list = page_give(heap, size_class, page);
-        if (list != NULL) return list;
+        struct block* block = page_give(heap, size_class, page);
+        if (block != NULL) return block;
         heap_retire_current(heap, size_class);
     }
     count_work(WORK_PAGE_PROBES, 2);
@@ -219,8 +235,7 @@ static void* alloc_class(unsigned size_class) {
         if (KEEL_UNLIKELY(!heap_is_real(heap))) heap = heap_acquire();
         if (heap == NULL) return NULL;
         block = bin_first(heap, size_class); // an adopted heap may have blocks
-        if (block == NULL) block = refill(heap, size_class);
-        if (block == NULL) return NULL;
+        if (block == NULL) return refill(heap, size_class);
     }
     KEEL_ASSERT(page_of_block(block)->size_class == size_class);
     bin_take_first(heap, size_class, block);

@@ -315,12 +315,12 @@ static bool provide_ahead(const struct page* page, char* first, unsigned index) 
     return true;
 }
 
-// The first touch of a system page that may not be resident.
-static void carve_cold(const struct page* page) {
+// `count` blocks from a system page that may not be resident. A single one is not written.
+static void carve_cold(const struct page* page, unsigned count) {
     char* first = carve_first(page);
     unsigned index = (unsigned)((size_t)(first - page->start) / SYSTEM_PAGE);
     if (!page_begins_system_page(page) || index < page_use(page)->resident) return;
-    if (!provide_ahead(page, first, index)) count_fault();
+    if (!provide_ahead(page, first, index) && (KEEL_SECURE || count > 1)) count_fault();
 }
 
 // Before the caller writes to the blocks.
@@ -328,7 +328,7 @@ static void carve_begin(struct page* page, unsigned count) {
     KEEL_ASSERT(count > 0 && page_use(page)->carved + count <= page->capacity);
     struct page_use* use = page_use(page);
     bool cold = (use->fresh & PAGE_COLD) != 0;
-    if (cold) carve_cold(page);
+    if (cold) carve_cold(page, count);
     int64_t before = cold ? untouched_bytes(page) : 0;
     use->carved = (uint16_t)(use->carved + count);
     use->used += count;
@@ -337,13 +337,15 @@ static void carve_begin(struct page* page, unsigned count) {
     count_work(WORK_CARVE_LINKS, count);
 }
 
-struct block* page_carve(struct page* page) {
+struct block* page_carve(struct page* page, struct block** rest) {
     char* first = carve_first(page);
+    const uint32_t step = page->block_bytes;
     unsigned count = carve_count(page, first, CARVE_LINKS_MAX);
+    *rest = NULL;
     if (count == 0) return NULL;
     carve_begin(page, count);
-    struct block* list = carve_list(first, page->block_bytes, count);
-    return list;
+    if (count > 1) *rest = carve_list(first + step, step, count - 1);
+    return (struct block*)(void*)first;
 }
 
 // --- The bins of the secure flavour --------------------------------------------------------------

@@ -59,26 +59,26 @@
 #include <stdint.h>
 
 // The tunables. Slices have 64 KiB. "Faults": the calls that allocate and take a page fault, in
-// replays of OpenTTD, SQLite and SuperTux on one thread; with these values 142, 98 and 135.
+// replays of OpenTTD, SQLite and SuperTux on one thread; with these values 138, 84 and 97.
 enum {
     // Slices: a unit of 2 MiB, and a quarter for what is left of the one before. Without the
-    // quarter two slices that fit no request forbid the next unit: faults 167, 260 and 135.
+    // quarter two slices that fit no request forbid the next unit: faults 124, 238 and 97.
     BUDGET_BASE = 40,
     BUDGET_SHARE_FROM = 256, // slices used, 16 MiB: below, the base is all
-    BUDGET_SHARE = 5,        // above, one more for so many used; 8: faults 146, 87 and 135
+    BUDGET_SHARE = 5,        // above, one more for so many used; 8: faults 130, 84 and 97
     // Of the budget, what all heaps together may keep for themselves. A quarter saves 3 to 10 % of
     // the writes to shared cache lines (workload "slices" of tests/contention).
     KEPT_SHARE = 4,
     IDLE_SHARE = 2, // of the budget, what may stay when it was not needed
     // Slices used, 256 KiB. With 128 KiB, short programs (bash, find, sqlite3) take 10 to 15 % more
-    // processor time; with 512 KiB, faults are 163, 116 and 165. 2 MiB in the secure flavour, whose
+    // processor time; with 512 KiB, faults are 157, 98 and 115. 2 MiB in the secure flavour, whose
     // freed large blocks wait in quarantine.
     UNITS_FROM = KEEL_SECURE ? 32 : 4,
-    TRUST_BASE = 32, // slices on trust for the process: a unit; 16: faults 171, 101 and 160
-    // Beyond, one slice for so many used. Nothing beyond: faults 174, 87 and 189. 2: 148, 98 and
-    // 135, and event loops of 3 threads occupy 16 instead of 15 MiB.
+    TRUST_BASE = 32, // slices on trust for the process: a unit; 16: faults 158, 86 and 118
+    // Beyond, one slice for so many used. Nothing beyond: faults 171, 84 and 147. 2: 139, 84 and
+    // 97, and event loops of 3 threads occupy 16 instead of 15 MiB.
     TRUST_SHARE = 8,
-    FILLED_ENOUGH = 3,   // pages of a class that a thread has filled
+    FILLED_ENOUGH = 3,   // pages of a class that a thread has filled; 2: faults 139, 84 and 97
     SPARSE_SHARE = 8,    // of a large block on cold memory, the part that counts as used
     FILL_DRAWS = 8,      // fill.h: one block in so many is a probe
     FILL_WEIGHT = 1,     // fill.h: the estimate before, against a new probe

@@ -63,11 +63,16 @@ static struct page* begin(char* start, unsigned fresh, unsigned resident) {
     return page_begin(start, 1, size_class_of(STEP), (uintptr_t)thread_heap, fresh, resident);
 }
 
+static struct block* carve(struct page* page) {
+    struct block* rest;
+    return page_carve(page, &rest);
+}
+
 // Carves the blocks of one more system page.
 static void carve_page(struct page* page) {
     for (unsigned i = 0; i < CARVES; i++) {
         unsigned before = page_use(page)->carved;
-        CHECK(page_carve(page) != NULL);
+        CHECK(carve(page) != NULL);
         CHECK(page_use(page)->carved == before + 16);
     }
 }
@@ -132,7 +137,7 @@ static void test_absent_wide(void) {
     uint32_t bytes = page->block_bytes;
     unsigned blocks = SLICE_BYTES / bytes + 1; // ends in the second slice
     for (unsigned i = 0; i < blocks;) {
-        CHECK(page_carve(page) != NULL);
+        CHECK(carve(page) != NULL);
         i = page_use(page)->carved;
     }
     unsigned carved = page_use(page)->carved;
@@ -167,7 +172,7 @@ static void test_untouched(void) {
             page_begin(run.start, WIDE_PAGE_SLICES, wide, (uintptr_t)thread_heap, PAGE_COLD, 0);
         page_note_untouched(page, run.untouched);
         uint32_t bytes = page->block_bytes;
-        while (page_use(page)->carved * bytes <= SLICE_BYTES) CHECK(page_carve(page) != NULL);
+        while (page_use(page)->carved * bytes <= SLICE_BYTES) CHECK(carve(page) != NULL);
         unsigned carved = page_use(page)->carved;
         CHECK(carved * bytes <= REACHED * SLICE_BYTES);
         for (unsigned i = 0; i < carved; i++) (void)page_push(page, page->start + i * bytes);

@@ -106,6 +106,20 @@ static void test_frees_stay_within_the_peak(void) {
     kl_collect(true);
 }
 
+// Blocks above 8 KiB that the program does not touch occupy nothing but what is on trust: malloc
+// does not write to the only block of a carve.
+static void test_untouched_wide_blocks(void) {
+    enum { BLOCKS = 2000, BYTES = 60000 };
+    static void* blocks[BLOCKS];
+    kl_collect(true);
+    size_t before = resident_bytes();
+    for (unsigned i = 0; i < BLOCKS; i++) CHECK((blocks[i] = kl_malloc(BYTES)) != NULL);
+    size_t taken = resident_bytes() - before;
+    CHECK(KEEL_TEST_SANITIZED || KEEL_SECURE || KEEL_DEBUG || taken <= 6 * MIB);
+    for (unsigned i = 0; i < BLOCKS; i++) kl_free(blocks[i]);
+    kl_collect(true);
+}
+
 // Blocks of less than a slice of which the program touches little: their pages are resident only on
 // trust, which is bounded however many there are.
 static void test_sparse_wide_blocks(void) {
@@ -193,6 +207,7 @@ int main(void) {
     test_rest(64 * MIB, 1000);
     test_rest(64 * MIB, 300 * KIB);
     test_frees_stay_within_the_peak();
+    test_untouched_wide_blocks();
     test_sparse_wide_blocks();
     test_threads_are_modest();
     return 0;
