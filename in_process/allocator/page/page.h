@@ -110,7 +110,7 @@ void page_forget_blocks(struct page* page);
 // Carves up to 16 blocks. All of them begin in the same system page, so carving takes at most one
 // page fault. On a page with PAGE_WARM it carves at least 4, if the page has as many left. Returns
 // the first one, which is not written: if it is the only one, its first touch is the program's.
-// *rest: the others, linked. NULL: all blocks of the page are carved. The new blocks count as used.
+// *rest: the others, linked. Returns NULL if all blocks are carved. The new blocks count as used.
 // On a page with PAGE_ZERO they are zero except for their first word.
 struct block* page_carve(struct page* page, struct block** rest);
 

@@ -93,8 +93,6 @@ struct free_run {
 struct free_run run_take_dirty(unsigned slices_max);
 // True if it is a part of units of the huge zone.
 bool run_splits_unit(struct free_run run);
-// The slices of the run that may have memory.
-unsigned run_touched(struct free_run run);
 // Takes free slices of partition 0 that do not occupy memory, from the lowest address on.
 struct free_run run_take_cold(unsigned slices_max);
 // Takes a closed unit of the huge zone, 2 MiB. Any thread. slices 0: there is none, or other

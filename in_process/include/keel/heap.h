@@ -30,8 +30,9 @@ KEEL_API kl_heap_t* kl_heap_new(void) KEEL_NOEXCEPT;
 /* Like kl_heap_new, with a limit: the heap holds at most `bytes` bytes (0: no limit) in pages and
  * large blocks. An allocation that would exceed the limit first calls the handler of
  * kl_register_out_of_memory. If the handler frees no memory, the allocation returns NULL and sets
- * errno to ENOMEM. Live blocks are not affected. A page of small blocks takes 64 to 256 KiB.
- * With a limit below that size, no allocation succeeds. The heap's own metadata does not count. */
+ * errno to ENOMEM. Live blocks are not affected. A page of small blocks takes 64 to 256 KiB,
+ * depending on their size. If the limit is below what the first page of a size takes, no block of
+ * this size can be allocated. The heap's own metadata does not count. */
 KEEL_API kl_heap_t* kl_heap_new_with_limit(size_t bytes) KEEL_NOEXCEPT;
 
 /* Creates a heap that allocates all its blocks in this arena. When the arena is full, allocations

@@ -147,8 +147,7 @@ KEEL_API int kl_posix_memalign(void** block, size_t alignment, size_t size) KEEL
 KEEL_API size_t kl_usable_size(const void* block) KEEL_NOEXCEPT;
 
 /* Returns the usable size of a block from kl_malloc(size), without allocating one. For sizes above
- * 64 KiB, and for sizes above 256 bytes in a process with a limit on its address space
- * (RLIMIT_AS), the result is a minimum: the usable size of the block can be larger. */
+ * 64 KiB the result is a minimum: the usable size of the block can be larger. */
 KEEL_API size_t kl_good_size(size_t size) KEEL_NOEXCEPT;
 
 /* Returns true if the address is in a block of Keel. For blocks of at most 64 KiB, the block may be
