@@ -230,11 +230,14 @@ TEST(block_that_could_not_shrink_is_freed_by_its_size) {
         while (count < MOST && (block = kl_malloc(size)) != NULL) rest[count++] = block;
     }
     CHECK(count < MOST);
+    int stayed = 0;
     for (int i = 0; i < 5; i++) {
         void* block = kl_realloc(blocks[i], shrunk[i]);
         CHECK(block != NULL);
+        stayed += block == blocks[i];
         blocks[i] = block;
     }
+    CHECK_WITH(KEEL_DEBUG || stayed == 5, "%d", stayed);
     (void)kl_limit(0);
     for (int i = 0; i < 5; i++) kl_free_sized(blocks[i], shrunk[i]);
     while (count > 0) kl_free(rest[--count]);

@@ -5,7 +5,7 @@
 //   size class    one of 81 block sizes; the size of a request is rounded up to the next one
 //   slice         64 KiB of address space
 //   run           neighbouring slices that are allocated together
-//   page          a run of 1 or 4 slices with blocks of one size class; not a page of the system
+//   page          a run of 1, 2 or 4 slices with blocks of one size class; not a page of the system
 //   heap          what a thread allocates from: its bins and pages
 //   bin           the heap's list of free blocks of one size class
 //   current page  the page from which the heap refills the bin of a size class
@@ -301,9 +301,10 @@ KEEL_INLINE void free_block(void* address) {
 // not match the block. Alignment 1 matches every block. `exact` is true if no realloc can have
 // resized the block (operator delete). If it is false, the block may be up to twice as large as
 // `size`: a realloc to half of the usable size or more leaves a block where it is.
-// shrink_was_refused: it has left a larger one, too, as there was no memory for a copy.
-extern atomic_state shrink_was_refused;
 KEEL_NOINLINE void free_sized_slow(void* address, size_t size, size_t alignment, bool exact);
+// 1: a realloc has left a block where it is that should be smaller than half, because there was no
+// memory for a copy.
+extern atomic_state shrink_was_refused;
 
 // Like free_block. The caller passes the size and the alignment that it requested for the block.
 KEEL_INLINE void free_sized_block(void* address, size_t size, size_t alignment, bool exact) {

@@ -84,14 +84,6 @@ struct block* alloc_carved(struct heap* heap, unsigned size_class, struct page* 
     return bin_pop(heap, size_class);
 }
 
-// Guarded sampling keeps some of the blocks that a refill has taken, and cuts off the others.
-static KEEL_COLD void cut(struct heap* heap, struct page* page, struct block* first,
-                          struct block** rest, uint32_t count) {
-    first->next = *rest;
-    sample_cut(heap, page, first, count);
-    *rest = first->next;
-}
-
 // Fills the empty bin with blocks of the page, and counts them as given. Takes the first one.
 static struct block* page_give(struct heap* heap, unsigned size_class, struct page* page) {
     KEEL_ASSERT(page == heap->current[size_class] && bin_first(heap, size_class) == NULL);
@@ -102,7 +94,7 @@ static struct block* page_give(struct heap* heap, unsigned size_class, struct pa
     struct block* first =
         KEEL_SECURE ? bin_take_some(heap, page) : page_take_some(heap, size_class, page, &rest);
     KEEL_ASSERT(first == NULL || use->used > before);
-    if (sample_is_on() && first != NULL) cut(heap, page, first, &rest, use->used - before);
+    if (sample_is_on() && first != NULL) sample_cut(heap, page, &rest, use->used - before);
     atomic_bump(&heap->given[size_class], use->used - before);
     refill_weigh(heap, page, use->used - before);
     if (!KEEL_SECURE)

@@ -65,8 +65,8 @@ static bool is_moved(struct heap* heap, uint32_t* left, uint32_t served, uint32_
     return true;
 }
 
-void sample_cut(struct heap* heap, struct page* page, struct block* list, uint32_t count) {
-    KEEL_ASSERT(list != NULL && count > 0);
+void sample_cut(struct heap* heap, struct page* page, struct block** rest, uint32_t count) {
+    KEEL_ASSERT(!KEEL_SECURE && count > 0 && (*rest != NULL) == (count > 1));
     uint32_t* left = &heap->guard_left[page->size_class];
     if (*left <= 1) return; // not drawn yet, or the last one found no place
     uint32_t served = *left - 1;
@@ -77,10 +77,10 @@ void sample_cut(struct heap* heap, struct page* page, struct block* list, uint32
     if (is_moved(heap, left, served, count)) return;
     if (served > SAMPLE_WALK_MAX) served = SAMPLE_WALK_MAX;
     *left -= served;
-    struct block* last = list;
-    for (uint32_t i = 1; i < served; i++) last = block_next(last);
-    page_use(page)->local_free = block_next(last);
-    block_set_next(last, NULL);
+    struct block** end = rest;
+    for (uint32_t i = 1; i < served; i++) end = &(*end)->next;
+    page_use(page)->local_free = *end;
+    *end = NULL;
     page_use(page)->used -= count - served;
 }
 

@@ -33,9 +33,10 @@ void sample_start(void);
 // Called when the libraries of the program are loaded: prepares call stacks and the fault handler.
 void sample_loaded(void);
 
-// Ends the list of `count` blocks that a refill has taken from the page, if it is longer than the
-// number of allocations before the chosen one, and puts the rest back.
-void sample_cut(struct heap* heap, struct page* page, struct block* list, uint32_t count);
+// A refill has taken `count` blocks from the page: one for the allocation that is served now, and
+// the list *rest. Ends the list if there are more than allocations before the chosen one, and puts
+// the others back.
+void sample_cut(struct heap* heap, struct page* page, struct block** rest, uint32_t count);
 
 // True: the next allocation of this class is chosen. The caller has found the bin empty. Draws if
 // necessary.

@@ -144,12 +144,15 @@ static struct run window_take(struct window* window, struct search* search) {
     unsigned bucket = search->bucket;
     enum run_preference any = search->preference == RUN_SMALL ? RUN_SMALL : RUN_ANY;
     struct run run = run_none;
+    search->tries = RUN_TRIES;
+    if (KEEL_COUNT) search->windows++;
     if (search->preference == RUN_WARM) run = dirty_take(window, search);
     if (run.start == NULL && bucket != search->lowest)
         run = bucket_take(window, bucket - 1, any, search);
     if (run.start == NULL) run = bucket_take(window, bucket, any, search);
     if (run.start == NULL && bucket < RUN_BUCKETS - 1)
         run = bucket_take(window, RUN_BUCKETS - 1, any, search);
+    count_work(WORK_RUN_TRIES, RUN_TRIES - search->tries);
     return run;
 }
 
@@ -168,18 +171,12 @@ static struct run windows_take(unsigned bucket, struct search* search) {
     for (unsigned look = 1; look < RUN_WINDOWS; look++, number++) {
         struct window* window = window_next(partition_now(), SET_RUNS + bucket, &number);
         if (window == NULL) return run_none;
-        search->tries = RUN_TRIES;
-        if (KEEL_COUNT) search->windows++;
         struct run run = window_take(window, search);
-        count_work(WORK_RUN_TRIES, RUN_TRIES - search->tries);
         if (run.start != NULL) return run;
     }
     search->cut_short = true;
     struct window* last = window_last();
-    if (last == NULL) return run_none;
-    search->tries = RUN_TRIES;
-    if (KEEL_COUNT) search->windows++;
-    return window_take(last, search);
+    return last != NULL ? window_take(last, search) : run_none;
 }
 
 // The lowest bucket in which all runs are long enough.

@@ -317,6 +317,7 @@ static void test_shrinking_blocks(void) {
         block = kl_realloc(block, ELASTIC_SMALL);
         CHECK(block != NULL && is_marked(block, ELASTIC_SMALL));
         CHECK(kl_usable_size(block) < ELASTIC_BYTES / 2);
+        kl_free(block);
     }
 }
 
