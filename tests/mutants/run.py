@@ -34,14 +34,16 @@ TEST_SECONDS = 60  # a test that takes longer counts as failed: a mutation may l
 CHECKED = "{build}/tests/unit/allocator/libkeel_checked_shared.so"  # preloaded
 
 
-def unit(names):
-    return ([f"allocator_{t}_checked" for t in names],
-            [("", f"{{build}}/tests/unit/allocator/allocator_{t}_checked") for t in names])
+def unit(names, variant="checked"):
+    for name in names:
+        if not (ROOT / "tests/unit/allocator" / f"{name}.c").exists():
+            sys.exit(f"run.py names a test that is not in tests/unit/allocator: {name}")
+    tests = [f"allocator_{t}_{variant}" for t in names]
+    return tests, [("", f"{{build}}/tests/unit/allocator/{t}") for t in tests]
 
 
 def counted(names):
-    return ([f"allocator_{t}_counted" for t in names],
-            [("", f"{{build}}/tests/unit/allocator/allocator_{t}_counted") for t in names])
+    return unit(names, "counted")
 
 
 def contract(names):
@@ -65,7 +67,7 @@ GUARDED = ("guarded", (["guarded-blocks"],
 # Fastest first: (name, (targets, commands)). {build} is the folder of the build.
 QUICK = [
     ("unit", unit(["modules", "packed", "scale", "slow_paths", "growth", "threads", "forked",
-                   "keeper", "near_limit", "fresh", "held"])),
+                   "keeper", "near_limit", "cold_pages", "fill", "policy", "refills", "held"])),
     ("work bounds", counted(["modules", "threads"])),
     ("interleavings", explored(["lock", "remote_queue", "windows", "mappings", "arenas"])),
     ("contract", contract(["misuse", "aligned", "sizes", "contents", "large"])),
