@@ -102,16 +102,25 @@ static char* place_to_grow(const char* old_start, size_t bytes) {
     return whole + (((uintptr_t)old_start - (uintptr_t)whole) & (TABLE_BYTES - 1));
 }
 
+// As place_to_grow, with the window described: what describes it is itself a mapping, which after
+// the move might come to lie behind the block. Before the move it only displaces the place, perhaps
+// into the window below, which is then described too.
+static char* described_place(const char* old_start, size_t bytes) {
+    KEEL_ASSERT(bytes > 0);
+    char* place = place_to_grow(old_start, bytes);
+    for (unsigned i = 0; i < 2 && place != NULL && !window_describes(place); i++) {
+        if (window_for(place) == NULL) break;
+        place = place_to_grow(old_start, bytes);
+    }
+    return place;
+}
+
 // Moves the content to a mapping of `bytes`; the old range stays mapped, all zero. NULL: nothing
-// changed. The place is only a preference, so nothing is mapped over other threads' mappings.
+// changed, but all of the old range may be resident. The place is only a preference, so nothing is
+// mapped over other threads' mappings.
 static char* move_to_grow(char* old_start, size_t old_bytes, size_t bytes) {
     KEEL_ASSERT(old_start != NULL && old_bytes > 0);
-    char* place = place_to_grow(old_start, bytes);
-    // Before the move: the window's metadata is itself a mapping, which might end up behind the
-    // block.
-    if (place != NULL && window_find(place) == NULL && window_for(place) != NULL)
-        place = place_to_grow(old_start, bytes);
-    char* start = os_remap_content(old_start, old_bytes, place);
+    char* start = os_remap_content(old_start, old_bytes, described_place(old_start, bytes));
     if (start == NULL) return NULL;
     bool described = window_for(start) != NULL;
     if (described && os_remap(start, old_bytes, bytes)) return start;

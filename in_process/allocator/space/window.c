@@ -114,14 +114,22 @@ uint16_t* window_own_row(const void* page) {
     return queue_row_of_slice(bits, page);
 }
 
+static unsigned part_of(const void* address) {
+    return (unsigned)((uintptr_t)address % WINDOW_BYTES / WINDOW_PART_BYTES);
+}
+
 struct window* window_for(const void* address) {
     KEEL_ASSERT(address_is_possible(address));
     struct window* window = window_find(address);
     if (window == NULL) window = window_make(address);
     if (window == NULL) return NULL;
     KEEL_ASSERT((uintptr_t)window->base == round_down((uintptr_t)address, WINDOW_BYTES));
-    unsigned part = (unsigned)((uintptr_t)address % WINDOW_BYTES / WINDOW_PART_BYTES);
-    return part_describe(window, part) ? window : NULL;
+    return part_describe(window, part_of(address)) ? window : NULL;
+}
+
+bool window_describes(const void* address) {
+    const struct window* window = window_find(address);
+    return window != NULL && (atomic_get_acquire(&window->described) >> part_of(address) & 1) != 0;
 }
 
 bool window_owns(const void* address) {

@@ -160,6 +160,9 @@ void windows_prepare(void);
 // flavour 5 more.
 struct window* window_for(const void* address);
 
+// True: there is all that window_for would make.
+bool window_describes(const void* address);
+
 // Secure flavour: the own row of a page that begins at this address (queue_rows.h).
 uint16_t* window_own_row(const void* page);
 

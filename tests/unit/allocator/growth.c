@@ -3,7 +3,10 @@
 #include "allocator/large/jumbo.h"
 #include "allocator/large/large.h"
 #include "allocator/space/run.h"
+#include "allocator/space/window.h"
 #include "allocator/warm/fill.h"
+#include "allocator/warm/policy.h"
+#include "base/bits.h"
 #include "base/counters.h"
 #include "base/options.h"
 #include "check.h"
@@ -118,23 +121,45 @@ static bool occupies_memory(void* start, size_t bytes) {
     return false;
 }
 
-// With a neighbour behind it, it leaves its slices, and its memory with it.
-static void test_neighbours(void) {
-    enum { NEIGHBOURS = 64 };
-    static char* neighbours[NEIGHBOURS];
-    unsigned count = 0;
-    kl_collect(true); // no warm mapping to move to
-    fill_forget();    // the marks of earlier blocks may have looked like filled blocks
+// What a block has left is free: sooner or later another block is there, and it is all zero.
+static void check_zero_again(const char* left, size_t bytes) {
+    enum { OTHERS = 64 };
+    static char* others[OTHERS];
+    unsigned other = 0;
+    do {
+        others[other] = kl_calloc(1, bytes);
+        CHECK(others[other] != NULL);
+    } while (others[other] != left && ++other < OTHERS);
+    CHECK(other < OTHERS);
+    for (size_t at = 0; at < bytes; at++) CHECK(left[at] == 0);
+    for (unsigned i = 0; i <= other; i++) kl_free(others[i]);
+}
+
+static char* neighbours[64];
+static unsigned neighbour_count;
+
+// A block of 2 MiB that cannot grow where it is: a neighbour is behind it.
+static unsigned char* block_with_neighbour(void) {
     unsigned char* block = kl_malloc(2 * MIB);
+    char* neighbour = NULL;
     CHECK(block != NULL);
     mark(block, 0, 2 * MIB);
-    char* behind = (char*)block + 2 * MIB;
-    while (count < NEIGHBOURS && (count == 0 || neighbours[count - 1] != behind)) {
-        neighbours[count] = kl_malloc(2 * MIB);
-        CHECK(neighbours[count] != NULL);
-        count++;
+    for (neighbour_count = 0; neighbour != (char*)block + 2 * MIB; neighbour_count++) {
+        CHECK(neighbour_count < sizeof neighbours / sizeof *neighbours);
+        neighbours[neighbour_count] = neighbour = kl_malloc(2 * MIB);
+        CHECK(neighbour != NULL);
     }
-    CHECK(neighbours[count - 1] == behind); // the superblock behind is taken
+    return block;
+}
+static void free_neighbours(void) {
+    while (neighbour_count > 0) kl_free(neighbours[--neighbour_count]);
+}
+
+// It leaves its slices, and its memory with it.
+static void test_neighbours(void) {
+    kl_collect(true); // no warm mapping to move to
+    fill_forget();    // the marks of earlier blocks may have looked like filled blocks
+    unsigned char* block = block_with_neighbour();
     uint64_t mappings = event(EVENT_JUMBO_ALLOCATED);
     uint64_t remaps = event(EVENT_REMAP);
     size_t live = run_live_slices();
@@ -146,19 +171,9 @@ static void test_neighbours(void) {
     CHECK(event(EVENT_REMAP) == remaps + 2); // there, and to its new length
     for (size_t at = 2 * MIB; at < 16 * MIB; at += 4096) CHECK(grown[at] == 0);
     CHECK(!occupies_memory(block, 2 * MIB));
-
-    // What it has left is free, and all zero: sooner or later another block is there.
-    static char* others[NEIGHBOURS];
-    unsigned other = 0;
-    do {
-        others[other] = kl_calloc(1, 2 * MIB);
-        CHECK(others[other] != NULL);
-    } while (others[other] != (char*)block && ++other < NEIGHBOURS);
-    CHECK(other < NEIGHBOURS);
-    for (size_t at = 0; at < 2 * MIB; at += 512) CHECK(block[at] == 0);
-    for (unsigned i = 0; i <= other; i++) kl_free(others[i]);
+    check_zero_again((char*)block, 2 * MIB);
     kl_free(grown);
-    while (count-- > 0) kl_free(neighbours[count]);
+    free_neighbours();
     CHECK(run_check() && jumbo_live_bytes() == 0);
 }
 
@@ -177,12 +192,15 @@ static void test_two_mappings(void) {
     CHECK(run_check());
 }
 
+static char* reserve(size_t bytes) {
+    return mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+
 // Between two holes that fit the block once but not twice, put at their ends, it would go back and
 // forth at every step.
 static void test_room_in_address_space(void) {
     const size_t hole = 136 * MIB, between = 2 * MIB;
-    char* reserved = mmap(NULL, 2 * hole + 3 * between, PROT_NONE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char* reserved = reserve(2 * hole + 3 * between);
     CHECK(reserved != MAP_FAILED);
     CHECK(munmap(reserved + between, hole) == 0);
     CHECK(munmap(reserved + hole + 2 * between, hole) == 0);
@@ -242,20 +260,76 @@ static void test_end_of_an_arena(void) {
     CHECK(run_check());
 }
 
-// As before Linux 5.7: a block that must move is copied, to a place with room behind it.
-static void test_old_system(void) {
+// From now on mremap fails if its flags meet the condition, a BPF jump. An emulator may refuse it.
+static void refuse_remaps(uint16_t jump, uint32_t flags, uint32_t error) {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mremap, 0, 3),
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[3])),
-        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, 4, 0, 1), // MREMAP_DONTUNMAP
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
+        BPF_JUMP((uint16_t)(BPF_JMP | jump | BPF_K), flags, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     struct sock_fprog filter = {.len = sizeof code / sizeof *code, .filter = code};
     CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-    // An emulator that refuses this has no such flag either.
     (void)prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
+}
+
+// A block has moved, but then has no room there: its content goes back, into memory that the block
+// did not have, and nothing may be taken for zero.
+static void test_refused_extension(void) {
+    unsigned char* block = block_with_neighbour();
+    unsigned char* mapped = kl_malloc(70 * MIB);
+    CHECK(mapped != NULL);
+    memset(block, 5, 2 * MIB);
+    mark(mapped, 0, 70 * MIB);
+    uint64_t mappings = event(EVENT_JUMBO_ALLOCATED);
+    refuse_remaps(BPF_JEQ, 0, ENOMEM);
+    unsigned char* grown = kl_realloc(block, 12 * MIB);
+    CHECK(grown != NULL && grown != block && event(EVENT_JUMBO_ALLOCATED) == mappings + 1);
+    for (size_t at = 0; at < 2 * MIB; at++) CHECK(grown[at] == 5);
+    for (size_t at = 2 * MIB; at < 12 * MIB; at += 512) CHECK(grown[at] == 0);
+    check_zero_again((char*)block, 2 * MIB);
+    mapped = kl_realloc(mapped, 80 * MIB);
+    CHECK(mapped != NULL && is_marked(mapped, 70 * MIB));
+    for (size_t at = 70 * MIB; at < 80 * MIB; at += 512) CHECK(mapped[at] == 0);
+    kl_free(grown);
+    kl_free(mapped);
+    free_neighbours();
+    CHECK(jumbo_live_bytes() == 0 && run_check() && policy_check());
+}
+
+// The room for a block ends a little above the beginning of a window, and nothing describes that
+// window nor the one below: what describes them displaces the place from one into the other. It
+// must not come to lie behind the block.
+static void test_edge_of_a_window(void) {
+    const size_t below = 64 * MIB, above = 24 * MIB;
+    unsigned char* block = block_with_neighbour();
+    char* reserved = reserve(2 * WINDOW_BYTES + below);
+    if (reserved == MAP_FAILED) {
+        puts("skip: the system has not so much address space");
+        return;
+    }
+    char* edge = (char*)round_up((uintptr_t)reserved + below, WINDOW_BYTES);
+    CHECK(window_find(edge) == NULL && window_find(edge - below) == NULL);
+    CHECK(munmap(edge - below, below + above) == 0);
+    char* other = reserve(above / 2);
+    while (other >= edge + above) other = reserve(above / 2); // no room above
+    CHECK(other >= edge && munmap(other, above / 2) == 0);
+    uint64_t remaps = event(EVENT_REMAP);
+    char* grown = kl_realloc(block, 12 * MIB);
+    CHECK(grown >= edge - below && grown < edge); // else this tests nothing
+    CHECK(window_find(edge) != NULL);
+    CHECK(event(EVENT_REMAP) == remaps + 2 && !occupies_memory(block, 2 * MIB));
+    CHECK(is_marked((unsigned char*)grown, 2 * MIB));
+    kl_free(grown);
+    free_neighbours();
+    CHECK(jumbo_live_bytes() == 0 && run_check());
+}
+
+// As before Linux 5.7: a block that must move is copied, to a place with room behind it.
+static void test_old_system(void) {
+    refuse_remaps(BPF_JSET, 4, EINVAL); // MREMAP_DONTUNMAP, which an emulator has not either
     unsigned char* block = kl_malloc(70 * MIB);
     mark(block, 0, 70 * MIB);
     for (size_t size = 70 * MIB; size < 100 * MIB; size += 5 * MIB) {
@@ -336,6 +410,8 @@ int main(void) {
     option_set(OPTION_KEEPER, KEEPER_NEVER); // it would populate what a block has left
     test_in_child(test_end_of_an_arena);
     test_in_child(test_old_system);
+    test_in_child(test_refused_extension);
+    test_in_child(test_edge_of_a_window);
     if (!KEEL_SECURE && !KEEL_DEBUG) test_in_child(test_shrinking_blocks);
     test_in_child(test_neighbours); // whose window nothing describes yet
     test_in_turn();
