@@ -136,6 +136,10 @@ bool os_unmap(void* start, size_t bytes) {
     explore_fail("a mapping is released that was not created");
 }
 
+bool os_memory_is_locked(void) {
+    return false;
+}
+
 bool os_discard(void* start, size_t bytes) {
     (void)start;
     (void)bytes;

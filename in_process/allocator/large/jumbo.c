@@ -75,17 +75,13 @@ void* jumbo_allocate(size_t bytes, size_t alignment, bool filled, bool* zero) {
     return start;
 }
 
-void jumbo_release(struct page* page, bool keep) {
+void jumbo_release(struct page* page) {
     char* start = page->start;
     size_t bytes = page->bytes;
     bool sparse = page->sparse != 0;
-    keep |= os_memory_is_locked();
     jumbo_leave(page); // before another thread may map the range
-    if (keep) policy_cache(sparse, bytes);
-    if (keep)
-        mapping_cache_put((struct mapping){start, bytes});
-    else
-        mapping_cache_unmap((struct mapping){start, bytes});
+    policy_cache(sparse, bytes);
+    mapping_cache_put((struct mapping){start, bytes});
     count_event(EVENT_JUMBO_RELEASED, 1);
 }
 

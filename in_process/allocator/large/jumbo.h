@@ -16,8 +16,8 @@
 // `alignment` is a power of two. NULL: no memory. bytes <= KEEL_SIZE_MAX. `filled`: the program is
 // expected to fill it, so it gets huge pages. *zero: all of it is known to be zero.
 void* jumbo_allocate(size_t bytes, size_t alignment, bool filled, bool* zero);
-// `keep`: its memory stays warm for the next (mapping_cache.h). So does memory that is locked.
-void jumbo_release(struct page* page, bool keep);
+// Its memory stays for the next one (mapping_cache.h); reserve_step_large returns what is too much.
+void jumbo_release(struct page* page);
 
 // Grows or shrinks by moving page tables, not content. NULL: nothing changed. The result may be
 // elsewhere.

@@ -12,9 +12,6 @@
 #include "os/thread.h"
 #include <string.h>
 
-// From this size on, a cached mapping may be better than cold slices.
-#define CACHED_BYTES_MIN ((size_t)512 << 10)
-
 static size_t slices_for(size_t bytes) {
     KEEL_ASSERT(bytes > 0 && bytes <= LARGE_BYTES_MAX + WINDOW_BYTES);
     return (bytes + SLICE_BYTES - 1) / SLICE_BYTES;
@@ -39,7 +36,7 @@ static struct large large_of_cold(struct run run, size_t bytes) {
     struct large block = large_of_run(run, slices_for(bytes));
     if (block.start == NULL || run.warm) return block;
     policy_begin_sparse(page_of(block.start));
-    fill_watch(block.start, bytes, bytes);
+    if (run.untouched >= slices_for(bytes)) fill_watch(block.start, bytes, bytes);
     return block;
 }
 
@@ -75,28 +72,32 @@ static struct large large_packed(size_t bytes) {
     return (struct large){run.start, run.zero};
 }
 
-// Takes a cached mapping. Blocks on slices come first below LARGE_MOVABLE_BYTES; but blocks that
-// shrink in their slices leave few superblocks completely free, and the cache would not be used.
+// Takes a part of a cached mapping. A program that used one for a block of some MiB now, and some
+// MiB of slices for smaller ones then, would keep both.
 static struct large large_cached(size_t bytes, size_t alignment, bool filled) {
-    bool movable = bytes >= LARGE_MOVABLE_BYTES;
-    if (bytes < CACHED_BYTES_MIN || alignment > os_page_bytes()) return large_none;
-    if (!movable && partition_now() != 0) return large_none; // partition.h
-    if (!mapping_cache_has(bytes, movable ? SIZE_MAX : 2 * bytes)) return large_none;
-    return large_of_mapping(bytes, alignment, filled);
+    if (bytes <= SLICE_BYTES || alignment > os_page_bytes()) return large_none;
+    if (bytes < LARGE_MOVABLE_BYTES && partition_now() != 0) return large_none; // partition.h
+    return mapping_cache_has(bytes) ? large_of_mapping(bytes, alignment, filled) : large_none;
 }
 
-// A block that is expected to be filled, on memory that is resident: warm slices, some of a unit
-// that this thread populates, or a mapping with huge pages. In the secure flavour mappings are not
-// kept in quarantine. Start NULL: none fits.
-static struct large large_filled(size_t bytes, size_t alignment) {
-    unsigned slices = (unsigned)slices_for(bytes);
+// Warm slices, or a cached mapping: this takes no page fault, and no more memory. In the secure
+// flavour mappings are not kept in quarantine.
+static struct large large_warm(size_t bytes, size_t alignment) {
+    size_t slices = slices_for(bytes);
     struct run run = {NULL, false, false, 0};
-    if (slices <= HUGE_SLICES)
-        run = reserve_take(slices);
-    else if (slices <= RUN_SLICES_MAX)
-        run = run_allocate_warm(slices);
-    if (run.start != NULL || KEEL_SECURE || slices < HUGE_SLICES / 2)
-        return large_of_run(run, slices);
+    if (slices <= RUN_SLICES_MAX) run = run_allocate_warm((unsigned)slices);
+    if (run.start != NULL || KEEL_SECURE) return large_of_run(run, slices);
+    return large_cached(bytes, alignment, true);
+}
+
+// A block that is expected to be filled, on memory that is resident: warm, of a unit that this
+// thread populates, or a mapping with huge pages. Start NULL: none fits.
+static struct large large_filled(size_t bytes, size_t alignment) {
+    size_t slices = slices_for(bytes);
+    struct large block = large_warm(bytes, alignment);
+    if (block.start == NULL && slices <= HUGE_SLICES)
+        block = large_of_run(reserve_take((unsigned)slices), slices);
+    if (block.start != NULL || KEEL_SECURE || slices < HUGE_SLICES / 2) return block;
     return large_jumbo(bytes, alignment, true);
 }
 
@@ -110,9 +111,8 @@ struct large large_allocate(size_t bytes, size_t alignment, bool populates) {
     size_t slices = slices_for(bytes);
     bool filled = populates && (fill_expects(bytes) || policy_is_preferred());
     if (filled && fill_is_probe(bytes)) filled = false;
-    struct large block = large_cached(bytes, alignment, filled);
-    if (block.start == NULL && filled && alignment_slices == 1)
-        block = large_filled(bytes, alignment);
+    struct large block = filled && alignment_slices == 1 ? large_filled(bytes, alignment)
+                                                         : large_cached(bytes, alignment, filled);
     if (block.start != NULL) return block;
     bool too_wide = alignment_slices > 1 && slices + alignment_slices - 1 > SUPERBLOCK_SLICES;
     if (bytes >= LARGE_MOVABLE_BYTES || too_wide) {
@@ -143,6 +143,11 @@ struct large large_allocate_movable(size_t bytes) {
         struct large block = large_jumbo(bytes, 1, fill_expects(bytes));
         if (block.start != NULL || slices > RUN_SLICES_MAX) return block;
     }
+    // A place to grow is worth nothing while the process holds too much memory.
+    if (policy_is_above()) {
+        struct large block = large_warm(bytes, 1);
+        if (block.start != NULL) return block;
+    }
     return large_of_cold(run_allocate_growing((unsigned)slices), bytes);
 }
 
@@ -151,8 +156,9 @@ static void* leave_run(struct page* page, size_t bytes) {
     KEEL_ASSERT((atomic_get(&page->owner) & PAGE_LARGE) != 0);
     char* start = page->start;
     if (bytes < LARGE_MOVABLE_BYTES || arena_of(start) != NULL) return NULL;
-    if (mapping_cache_has(bytes, SIZE_MAX)) return NULL; // a copy takes no page fault
+    if (mapping_cache_has(bytes)) return NULL; // a copy takes no page fault
     uintptr_t heap = atomic_get(&page->owner) & ~(uintptr_t)PAGE_FLAGS;
+    fill_end(start, page->bytes); // before its memory leaves
     void* moved = jumbo_adopt(heap, start, page->bytes, bytes);
     if (moved == NULL) return NULL;
     unsigned slices = (unsigned)(page->bytes / SLICE_BYTES);
@@ -191,8 +197,16 @@ bool large_contains(const void* address) {
            (size_t)((const char*)address - page->start) < page->bytes;
 }
 
+// A block that grew, or that is now known to have been filled, counts as used for the last time.
+static void note_used(struct page* page) {
+    fill_end(page->start, page->bytes);
+    if (fill_is_expected(page->bytes)) policy_end_sparse(page);
+    policy_note();
+}
+
 void large_release(struct page* page) {
     KEEL_ASSERT(page_is_large(page) && page->start != NULL);
+    note_used(page);
     char* start = page->start;
     uintptr_t owner = atomic_get(&page->owner);
     if ((owner & PAGE_PACKED) != 0) {
@@ -204,7 +218,7 @@ void large_release(struct page* page) {
     bool jumbo = (owner & PAGE_JUMBO) != 0;
     if (jumbo) {
         large_unseal(page);
-        jumbo_release(page, reserve_admits_warm());
+        jumbo_release(page);
     } else if (KEEL_SECURE && arena_of(start) == NULL) {
         large_quarantine_enter(page);
     } else {

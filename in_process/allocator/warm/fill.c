@@ -16,10 +16,11 @@ static struct {
         atomic_word span;
         atomic_state draws; // blocks of the range since it began
     } places[FILL_PLACES];
-    atomic_state watched; // places in use; a hint
-    atomic_state judged;  // 1: `part` is known
-    atomic_state part;    // of the probes that was filled, in 256ths
-    atomic_state draws;   // blocks since the last probe
+    atomic_state watched;   // places in use; a hint
+    atomic_state judged;    // 1: `part` is known
+    atomic_state part;      // of the probes that was filled, in 256ths
+    atomic_state draws;     // blocks since the last probe
+    atomic_state doublings; // of FILL_DRAWS, by filled probes
 } ranges[FILL_RANGES];
 
 static unsigned range_of(size_t bytes) {
@@ -55,6 +56,12 @@ static unsigned filled_samples(const char* start, size_t bytes, bool at_least_al
 static void judge(unsigned range, unsigned filled) {
     KEEL_ASSERT(range < FILL_RANGES && filled <= FILL_SAMPLES);
     uint32_t here = PART_ALL * filled / FILL_SAMPLES;
+    uint32_t doublings = atomic_get(&ranges[range].doublings);
+    if (filled < FILL_SAMPLES)
+        doublings = 0;
+    else if (doublings < FILL_DOUBLINGS)
+        doublings++;
+    atomic_set(&ranges[range].doublings, doublings);
     uint32_t before = atomic_get(&ranges[range].part);
     bool first = atomic_get(&ranges[range].judged) == 0;
     atomic_set(&ranges[range].part,
@@ -99,9 +106,10 @@ bool fill_expects(size_t bytes) {
 bool fill_is_probe(size_t bytes) {
     unsigned range = range_of(bytes);
     if (!os_can_see_memory()) return false;
+    uint32_t between = FILL_DRAWS << atomic_get(&ranges[range].doublings);
     uint32_t drawn = atomic_get(&ranges[range].draws) + 1;
-    atomic_set(&ranges[range].draws, drawn < FILL_DRAWS ? drawn : 0);
-    return drawn >= FILL_DRAWS;
+    atomic_set(&ranges[range].draws, drawn < between ? drawn : 0);
+    return drawn >= between;
 }
 
 static bool is_watched(unsigned range, const char* start) {
@@ -148,6 +156,7 @@ void fill_forget(void) {
         atomic_set(&ranges[range].watched, 0);
         atomic_set(&ranges[range].judged, 0);
         atomic_set(&ranges[range].draws, 0);
+        atomic_set(&ranges[range].doublings, 0);
     }
 }
 
@@ -160,7 +169,8 @@ static bool range_check(unsigned range) {
     }
     return used == atomic_get(&ranges[range].watched) &&
            atomic_get(&ranges[range].part) <= PART_ALL && atomic_get(&ranges[range].judged) <= 1 &&
-           atomic_get(&ranges[range].draws) < FILL_DRAWS;
+           atomic_get(&ranges[range].doublings) <= FILL_DOUBLINGS &&
+           atomic_get(&ranges[range].draws) < FILL_DRAWS << FILL_DOUBLINGS;
 }
 
 bool fill_check(void) {

@@ -169,13 +169,11 @@ static struct mapping take_for(size_t bytes, size_t alignment) {
     return index < MAPPING_PLACES ? place_take(index) : mapping_none;
 }
 
-bool mapping_cache_has(size_t bytes, size_t bytes_max) {
-    KEEL_ASSERT(bytes > 0 && bytes <= bytes_max);
+bool mapping_cache_has(size_t bytes) {
+    KEEL_ASSERT(bytes > 0);
     if (mapping_cache_bytes() < bytes) return false;
     unsigned index = place_for(bytes, 1);
-    if (index == MAPPING_PLACES) return false;
-    size_t here = atomic_get(&places[index].bytes);
-    return here >= bytes && here <= bytes_max;
+    return index != MAPPING_PLACES && atomic_get(&places[index].bytes) >= bytes;
 }
 
 // The cut is at a multiple of the slice size from the start, so that no two mappings begin in one
@@ -310,17 +308,22 @@ size_t mapping_cache_age(uint64_t now_ms, size_t bytes_max) {
     if (atomic_get(&mapping_cache_total) <= 0) return 0;
     int64_t delay = option_get(OPTION_RESET_DELAY);
     if (delay < 0) return 0;
+    unsigned oldest = MAPPING_PLACES;
+    uint64_t oldest_ms = UINT64_MAX;
     for (unsigned i = first_place(); i < MAPPING_PLACES; i = next_place(i)) {
         uint64_t put_ms = atomic_get(&places[i].put_ms);
-        uintptr_t start = (uintptr_t)start_at(i);
-        if (start == 0 || now_ms < put_ms + (uint64_t)delay) continue;
-        if (!atomic_try_ordered(&places[i].start, &start, start | MARKED)) continue;
-        struct mapping mapping = {(char*)start, page_of((char*)start)->bytes};
-        size_t cut = mapping.bytes < bytes_max + MAPPING_CUT_MIN ? mapping.bytes : bytes_max;
-        place_cut(i, mapping, cut);
-        return cut;
+        if (start_at(i) == NULL || now_ms < put_ms + (uint64_t)delay) continue;
+        if (put_ms >= oldest_ms) continue;
+        oldest = i;
+        oldest_ms = put_ms;
     }
-    return 0;
+    if (oldest == MAPPING_PLACES) return 0;
+    uintptr_t start = (uintptr_t)start_at(oldest);
+    if (start == 0 || !atomic_try_ordered(&places[oldest].start, &start, start | MARKED)) return 0;
+    struct mapping mapping = {(char*)start, page_of((char*)start)->bytes};
+    size_t cut = mapping.bytes < bytes_max + MAPPING_CUT_MIN ? mapping.bytes : bytes_max;
+    place_cut(oldest, mapping, cut);
+    return cut;
 }
 
 void mapping_cache_clear(void) {

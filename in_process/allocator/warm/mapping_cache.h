@@ -43,8 +43,8 @@ struct mapping mapping_cache_cut(struct mapping mapping, size_t bytes);
 // Extends `mapping` to `bytes` by the cached mapping directly behind it. False: nothing changed.
 bool mapping_cache_extend(struct mapping* mapping, size_t bytes);
 
-// True if a mapping of `bytes` to bytes_max is here now.
-bool mapping_cache_has(size_t bytes, size_t bytes_max);
+// True if a mapping of at least `bytes` is here now.
+bool mapping_cache_has(size_t bytes);
 
 // Keeps the mapping, larger than a slice. Unmaps it if all places are in use. The caller has ended
 // its page.
@@ -53,8 +53,8 @@ void mapping_cache_put(struct mapping mapping);
 // Unmaps it. Where the system refuses that, keeps the range without its memory.
 void mapping_cache_unmap(struct mapping mapping);
 
-// Unmaps at most bytes_max of one mapping that has been here for a purge delay, unless the program
-// has locked it. Returns the bytes that it tried.
+// Unmaps at most bytes_max of the mapping that has been here longest, and for a purge delay, unless
+// the program has locked it. Returns the bytes that it tried.
 size_t mapping_cache_age(uint64_t now_ms, size_t bytes_max);
 
 // Unmaps everything that is here now.

@@ -2,9 +2,11 @@
 #include "allocator/space/partition.h"
 #include "allocator/space/run.h"
 #include "allocator/space/window.h"
+#include "allocator/warm/fill.h"
 #include "allocator/warm/mapping_cache.h"
 #include "base/options.h"
 #include "base/panic.h"
+#include "os/memory.h"
 #include "os/process.h"
 
 struct policy policy;
@@ -75,25 +77,27 @@ bool policy_is_above_cap(void) {
            run_dirty_slices() + mapping_cache_bytes() / SLICE_BYTES > CAP_WARM;
 }
 
-// Used memory and `idle` slices together exceed what rule 3 admits.
-static bool is_above(size_t idle) {
-    if (idle <= BUDGET_BASE) return false;
+// Slices that used memory and `idle` slices together exceed what rule 3 admits by.
+static size_t excess(size_t idle) {
+    if (idle <= BUDGET_BASE) return 0;
     size_t used = policy_used();
     size_t peak = recent_peak(used);
-    return used + idle > peak + policy_budget(peak) + policy_target();
+    size_t most = peak + policy_budget(peak) + policy_target();
+    return used + idle > most ? used + idle - most : 0;
 }
 
-bool policy_is_above(void) {
-    if (policy_is_above_cap()) return true;
-    if (option_get(OPTION_RESET_DELAY) < 0) return false; // the program keeps all
-    return is_above(policy_idle());
+size_t policy_excess(void) {
+    if (os_memory_is_locked()) return 0; // all of it stays
+    if (policy_is_above_cap()) return SUPERBLOCK_SLICES;
+    if (option_get(OPTION_RESET_DELAY) < 0) return 0; // the program keeps all
+    return excess(policy_idle());
 }
 
 // `idle` slices are idle, with the unit and without those of it that are needed at once.
 static bool admits_unit(unsigned slices, int64_t idle) {
     if (partition_now() != 0 || !policy_may_have_huge()) return false; // units are of partition 0
     if (policy_used() + slices < UNITS_FROM || !policy_cap_admits(HUGE_SLICES)) return false;
-    return !is_above(at_least_0(idle));
+    return excess(at_least_0(idle)) == 0;
 }
 
 bool policy_admits_unit(unsigned slices) {
@@ -160,6 +164,7 @@ bool policy_is_at_rest(void) {
 
 void policy_begin_sparse(struct page* page) {
     KEEL_ASSERT(page->sparse == 0 && page->bytes > 0);
+    if (fill_is_expected(page->bytes)) return;
     page->sparse = 1;
     policy_touch(-sparse_part(page->bytes));
 }

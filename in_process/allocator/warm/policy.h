@@ -7,9 +7,9 @@
 // before it is used, is taken from others. The policy has five rules.
 //
 // 1. *Used* is what the program has touched of its live blocks, as far as Keel knows: the carved
-//    part of cold pages, all of warm ones, all of large blocks on resident memory, and of others an
-//    eighth (policy_used). Slices that are given out but untouched are not used: 200 threads with a
-//    page in each of 6 classes use 5 MiB of their 75.
+//    part of cold pages, all of warm ones, and all of large blocks, but an eighth of those on cold
+//    memory of whose size no block was seen to be filled (policy_used). Slices that are given out
+//    but untouched are not used: 200 threads with a page in each of 6 classes use 5 MiB of their 75.
 // 2. *Idle* is what is resident and belongs to no live block and to no page with live blocks: free
 //    slices that were touched, cached mappings, slices that heaps keep, and units that are being
 //    populated (policy_idle). It has *one budget* for the whole process (policy_budget):
@@ -43,11 +43,15 @@
 // one of 200 MiB: nobody has seen yet that the program fills such blocks. Idle memory is measured
 // against the highest use of the last two periods and not against the use of the moment: else a
 // program that frees and allocates the same 40 MiB in turn would take all of its page faults again
-// each time. A program of one thread that frees its memory and then only sleeps, or calls only
-// fast paths, keeps what it freed.
+// each time. What is above that goes back at once when a block above 4 MiB is freed, else a quantum
+// with each slow path: free slices first, because they fit fewer requests than a mapping. A program
+// of one thread that frees its memory and then only sleeps, or calls only fast paths, keeps what it
+// freed.
 //
 // What defeats it: threads that use memory one after the other, each on pages of its own, because
-// free blocks of a page stay in its thread's heap. Programs that fill their blocks but for a few
+// free blocks of a page stay in its thread's heap. Programs whose blocks grow and shrink above 64 KiB
+// leave pieces that no request fits, and then each request takes cold memory and each slow path
+// returns a quantum. Programs that fill their blocks but for a few
 // bytes of each system page; what a program touches inside of a warm page is not seen.
 #ifndef KEEL_ALLOCATOR_WARM_POLICY_H
 #define KEEL_ALLOCATOR_WARM_POLICY_H
@@ -80,7 +84,8 @@ enum {
     TRUST_SHARE = 8,
     FILLED_ENOUGH = 3,   // pages of a class that a thread has filled; 2: faults 139, 84 and 97
     SPARSE_SHARE = 8,    // of a large block on cold memory, the part that counts as used
-    FILL_DRAWS = 8,      // fill.h: one block in so many is a probe
+    FILL_DRAWS = 8,      // fill.h: one block in so many is a probe,
+    FILL_DOUBLINGS = 5,  // and after so many filled ones one in 256; 0: patterns 1.10 in time
     FILL_WEIGHT = 1,     // fill.h: the estimate before, against a new probe
     FILL_ENOUGH = 208,   // fill.h: in 256ths; what is not filled is a quarter of what is
     CAP_WARM = 16,       // slices that stay warm even above a control group's limit
@@ -124,8 +129,11 @@ bool policy_begin_unit(unsigned slices);
 void policy_end_unit(void);
 // True: a page of so many slices may begin warm on trust. `earned`: its thread fills pages.
 bool policy_trusts(unsigned slices, bool earned);
-// True: used and idle memory together exceed what rule 3 admits.
-bool policy_is_above(void);
+// Slices that used and idle memory together exceed what rule 3 admits by.
+size_t policy_excess(void);
+KEEL_INLINE bool policy_is_above(void) {
+    return policy_excess() > 0;
+}
 
 // Notes what is used now. For slow paths that take or release slices.
 void policy_note(void);

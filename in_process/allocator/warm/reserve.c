@@ -189,20 +189,32 @@ struct run reserve_take(unsigned slices) {
     return run_allocate_warm(slices);
 }
 
-bool reserve_admits_warm(void) {
-    policy_note();
-    return !policy_is_above();
+// A part of the mapping that was freed first, if the policy's bound is exceeded. In slices.
+static size_t unmap_excess(void) {
+    size_t bytes = policy_excess() * SLICE_BYTES;
+    if (bytes == 0) return 0;
+    return mapping_cache_age(UINT64_MAX, bytes < STEP_UNMAP_BYTES ? bytes : STEP_UNMAP_BYTES) /
+           SLICE_BYTES;
 }
 
+// A keeper returns what was not needed, but threads can exceed the bound faster than it looks.
 void reserve_step_large(size_t slices) {
     KEEL_ASSERT(slices > RESERVE_LARGE_SLICES);
-    if (policy_has_keeper()) return;
-    (void)mapping_cache_age(os_clock_ms(), slices * SLICE_BYTES);
-    size_t due = policy_surplus();
+    bool has_keeper = policy_has_keeper();
+    if (!has_keeper) (void)mapping_cache_age(os_clock_ms(), slices * SLICE_BYTES);
+    size_t due = has_keeper ? 0 : policy_surplus();
     for (unsigned calls = 0; calls < STEP_LARGE_CALLS && slices > 0;) {
-        if (due == 0 && !policy_is_above()) break;
-        size_t done = discard(slices < 64 ? (unsigned)slices : 64, &calls);
-        if (due > 0) policy_returned(done > 0 ? done : due);
+        size_t most = due > 0 ? due : policy_excess();
+        if (most == 0) break;
+        if (most > slices) most = slices;
+        size_t done =
+            discard((unsigned)(most < SUPERBLOCK_SLICES ? most : SUPERBLOCK_SLICES), &calls);
+        if (due > 0) {
+            policy_returned(done > 0 ? done : due);
+        } else if (done == 0) {
+            done = unmap_excess();
+            calls += 2;
+        }
         if (done == 0) break;
         slices -= done < slices ? done : slices;
         due -= done < due ? done : due;
@@ -213,12 +225,14 @@ bool reserve_step(void) {
     if (policy_has_keeper()) return false;
     size_t due = policy_surplus();
     bool above = policy_is_above();
-    bool aged = mapping_cache_bytes() > 0 &&
-                mapping_cache_age(above ? UINT64_MAX : os_clock_ms(), STEP_UNMAP_BYTES) > 0;
+    bool aged = mapping_cache_bytes() > 0 && mapping_cache_age(os_clock_ms(), STEP_UNMAP_BYTES) > 0;
     if (due == 0 && !above) return aged;
     size_t done = reserve_discard(PURGE_QUANTUM_SLICES);
     count_work(WORK_PURGE_SLICES, done);
-    if (due > 0) policy_returned(done > 0 ? done : due);
+    if (due > 0)
+        policy_returned(done > 0 ? done : due);
+    else if (done == 0 && !aged)
+        (void)unmap_excess();
     return true;
 }
 

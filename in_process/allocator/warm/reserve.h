@@ -27,9 +27,6 @@ bool reserve_step(void);
 #define RESERVE_LARGE_SLICES ((size_t)64) // 4 MiB
 void reserve_step_large(size_t slices);
 
-// True if a large block that is about to be freed may stay warm.
-bool reserve_admits_warm(void);
-
 // Discards at most slices_max slices, or a unit of the huge zone, in one call to the system.
 // Returns how many of them may have had memory; 0: none are free, or the system refused.
 size_t reserve_discard(unsigned slices_max);

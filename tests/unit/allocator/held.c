@@ -126,7 +126,8 @@ static void mapping_is_here(void) {
     bool zero;
     char* again = jumbo_allocate(held_bytes, 1, false, &zero);
     CHECK(again == held && is_resident(again) && mapping_cache_bytes() == 0);
-    jumbo_release(page_of(again), false);
+    jumbo_release(page_of(again));
+    mapping_cache_clear();
     CHECK(!is_resident(held) && mapping_cache_check());
 }
 
@@ -135,7 +136,7 @@ static void test_mapping(size_t bytes_max) {
     bool zero;
     held = jumbo_allocate(held_bytes, 1, false, &zero);
     memset(held, 1, held_bytes);
-    jumbo_release(page_of(held), true);
+    jumbo_release(page_of(held));
     CHECK(mapping_cache_bytes() == held_bytes);
     if (!stop_at_madvise(MADV_DONTNEED, mapping_is_here)) return;
     size_t cut = mapping_cache_age(UINT64_MAX, bytes_max);
@@ -263,7 +264,7 @@ static void test_moved_blocks_leave_nothing(void) {
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
         block = kl_realloc(block, 9 * MIB);
         CHECK(block != NULL && block[8 * MIB - 1] == 1);
-        jumbo_release(page_of(block), false);
+        jumbo_release(page_of(block));
         CHECK(mapping_cache_check());
         block = filled(8 * MIB);
     }

@@ -155,37 +155,50 @@ static void test_slightly_shrunk_stays(void) {
     mapping_cache_clear();
 }
 
-// Where the control group has no room for it, a freed mapping does not stay, unless little is warm.
+// Where the control group has no room for it, a freed mapping does not stay.
 static void test_full_group_keeps_no_mapping(void) {
     char* first = filled(8 * MIB);
     char* second = filled(8 * MIB);
     kl_free(first);
     size_t cached = mapping_cache_bytes();
     CHECK(cached >= 8 * MIB);
-    policy_set_cap(policy_held() - 1);
+    policy_set_cap(policy_held() - 8 * MIB / SLICE_BYTES);
     kl_free(second);
     CHECK(mapping_cache_bytes() <= cached);
     policy_set_cap(SIZE_MAX);
     mapping_cache_clear();
 }
 
-// Of blocks from FRESH_BYTES_MIN on: else a program that allocates and frees them in turn would
-// have both cached mappings and the warm slices that the keeper prepares for it.
-static void test_cached_before_warm_slices(void) {
+// A block that will be filled takes warm slices, then a part of a cached mapping, and only then more
+// memory. Another one takes a cached mapping.
+static void test_warm_then_cached(void) {
     kl_free(kl_malloc(1)); // now there is a window with units
+    policy_set_huge(true);
+    reserve_discard_all();
     kl_free(filled(4 * MIB));
     size_t cached = mapping_cache_bytes();
     CHECK(cached >= 4 * MIB);
-    policy_set_huge(true);
     CHECK(reserve_populate_huge() == HUGE_SLICES);
-    char* block = filled(2 * MIB);
-    CHECK(mapping_cache_bytes() <= cached - 2 * MIB && run_dirty_slices() >= HUGE_SLICES);
-    kl_free(block);
+    size_t dirty = run_dirty_slices();
+    policy_set_preferred(true);
+    char* first = kl_malloc(2 * MIB);
+    CHECK(mapping_cache_bytes() >= cached && run_dirty_slices() + HUGE_SLICES <= dirty);
+    dirty = run_dirty_slices();
+    uint64_t units = event_total(EVENT_UNITS);
+    char* second = kl_malloc(2 * MIB);
+    CHECK(mapping_cache_bytes() <= cached - 2 * MIB && run_dirty_slices() == dirty);
+    policy_set_preferred(false);
+    char* third = kl_malloc(MIB);
+    CHECK(mapping_cache_bytes() <= cached - 3 * MIB && run_dirty_slices() == dirty);
+    CHECK(event_total(EVENT_UNITS) == units);
+    kl_free(first);
+    kl_free(second);
+    kl_free(third);
     mapping_cache_clear();
     // Nothing is cached. One block in FILL_DRAWS is a probe, which gets cold memory.
     policy_set_preferred(true);
     size_t warm = run_dirty_slices();
-    block = kl_malloc(2 * MIB);
+    char* block = kl_malloc(2 * MIB);
     char* after_probe = run_dirty_slices() < warm ? NULL : kl_malloc(2 * MIB);
     CHECK(run_dirty_slices() + HUGE_SLICES <= warm);
     policy_set_preferred(false);
@@ -207,7 +220,7 @@ int main(void) {
     test_filled_blocks_are_aligned();
     test_doubling_takes_huge_pages();
     test_mapping_grows_by_huge_pages();
-    test_cached_before_warm_slices();
+    test_warm_then_cached();
     check_work_bounds();
     return 0;
 }
