@@ -208,7 +208,7 @@ static KEEL_NOINLINE bool take_at_row_end(struct page* page, struct block** bloc
     if (row == last) return false;
     const uint16_t* next = queue_row_numbered(row, *row) + ROW_FIRST;
     size_t count = (size_t)(row + QUEUE_ROW_PLACES - use->queue_first);
-    KEEL_ASSERT(count < BIN_BLOCKS);
+    KEEL_ASSERT(count <= BIN_BLOCKS);
     size_t rest = BIN_BLOCKS - count;
     if (next - ROW_FIRST == last && next + rest > use->queue_end) return false;
     uint16_t buffer[BIN_BLOCKS];
