@@ -15,13 +15,26 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// A system before Linux 6.13, which has no MADV_GUARD_INSTALL; or one that refuses it from now on.
-static bool refuses_guards;
+enum { GUARD_INSTALL = 102, GUARD_REMOVE = 103 };
+
+// A system before Linux 6.13, which has no MADV_GUARD_INSTALL; or one that refuses it from now on,
+// or only to remove guards.
+static bool refuses_guards, refuses_to_remove;
 __attribute__((visibility("default"))) int madvise(void* start, size_t bytes, int advice) {
     bool refuses = refuses_guards || getenv("QUARANTINE_NO_GUARDS") != NULL;
-    if (!refuses || (advice != 102 && advice != 103))
+    refuses |= refuses_to_remove && advice == GUARD_REMOVE;
+    if (!refuses || (advice != GUARD_INSTALL && advice != GUARD_REMOVE))
         return (int)syscall(SYS_madvise, start, bytes, advice);
     errno = EINVAL;
+    return -1;
+}
+
+// A process that has as many mappings as it may have: none can be divided.
+static bool refuses_to_open;
+__attribute__((visibility("default"))) int mprotect(void* start, size_t bytes, int protection) {
+    if (!refuses_to_open || (protection & PROT_WRITE) == 0)
+        return (int)syscall(SYS_mprotect, start, bytes, protection);
+    errno = ENOMEM;
     return -1;
 }
 
@@ -98,6 +111,24 @@ TEST(a_small_heap_keeps_little) {
     }
     const uint64_t more = held_bytes() - before;
     CHECK_WITH(more >= 2 * BYTES && more < 700 * KIB, "%llu KiB", (unsigned long long)more / KIB);
+}
+
+// Blocks that the system refuses to make accessible wait; they are not lost.
+TEST(what_the_system_refuses_to_open_is_not_lost) {
+    enum { TURNS = 40, BYTES = 1000000, CYCLE_US = 1000 };
+    const uint64_t before = held_bytes();
+    for (int turn = 0; turn < TURNS; turn++) {
+        char* block = kl_malloc(BYTES);
+        CHECK(block != NULL);
+        memset(block, 1, BYTES);
+        refuses_to_open = true;
+        kl_free(block);
+        usleep(CYCLE_US); // so that the next one is closed, too
+        CHECK_WITH(held_bytes() - before < 3 * BYTES, "turn %d", turn);
+    }
+    refuses_to_open = false;
+    kl_free(kl_malloc(BYTES));
+    CHECK(held_bytes() - before < 2 * BYTES);
 }
 
 // Blocks of a page return in the order of their frees, except that each 16 of them are mixed.
@@ -271,6 +302,22 @@ TEST(the_keeper_guards_blocks_in_quarantine) {
 TEST(also_if_the_system_refuses_light_guards) {
     refuses_guards = true;
     check_guards();
+}
+// 16 blocks keep their guards; the others are not lost.
+TEST(what_the_system_refuses_to_unguard_waits) {
+    enum { TURNS = 24, BYTES = 200000, HELD_BYTES = 256 * 1024, PLACES = 16 };
+    kl_option_set(kl_option_reset_delay, 10);
+    CHECK(kl_keeper_start());
+    const uint64_t before = held_bytes();
+    for (int turn = 0; turn < TURNS; turn++) {
+        char* blocks[] = {kl_malloc(BYTES), kl_malloc(BYTES)};
+        refuses_to_remove = true;
+        kl_free(blocks[0]);
+        kl_free(blocks[1]);
+        usleep(100000);
+        CHECK_WITH(held_bytes() - before <= (PLACES + 4) * HELD_BYTES, "turn %d", turn);
+    }
+    refuses_to_remove = false;
 }
 TEST_DIES(an_access_to_a_freed_block_faults, SIGSEGV, "") {
     char* block = kl_malloc(300000);

@@ -464,6 +464,7 @@ void keeper_forget(void) {
     atomic_set(&heaps_at_fork, taken > 0 ? taken - 1 : 0);
     atomic_set(&live_at_fork, run_live_slices() + jumbo_live_bytes() / SLICE_BYTES);
     reserve_forget();
+    if (KEEL_SECURE) large_quarantine_forget();
 }
 
 bool keeper_check(void) {

@@ -108,6 +108,9 @@ bool large_quarantine_guard(uint64_t now_ms, uint64_t delay_ms);
 // Releases what is in quarantine: for a process that has no other memory left.
 void large_quarantine_end(void);
 
+// In a child of fork.
+void large_quarantine_forget(void);
+
 // Verifies the quarantine; only when no other thread is active.
 bool large_quarantine_check(void);
 

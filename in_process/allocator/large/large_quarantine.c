@@ -8,7 +8,11 @@
 // system calls, one when it enters and one when it leaves, so it is done for CLOSINGS blocks and
 // after that for one in CLOSING_CYCLES. In the others a write to the first or the last word is
 // found when the block leaves. In the second stage the block has guards and no memory. A thread of
-// the program never puts a block into the second stage or takes one out.
+// the program never puts a block into the second stage, and takes one out only for want of memory.
+//
+// If the system refuses to make a block accessible, because the process has as many mappings as it
+// may have, the block keeps its place, and leaves later. The next one takes another place. If none
+// is left, or there is no room for its bytes, the next one is released at once.
 #include "allocator/large/large.h"
 #include "allocator/large/quarantine.h"
 #include "allocator/space/run.h"
@@ -77,18 +81,59 @@ static void range_close(struct quarantined* range) {
     os_forbid_access(range->start, range->bytes);
     range->closed = 1;
 }
-// False: the system refuses. Then the memory stays closed, and its slices stay taken.
+
+// False: the system refuses.
 static bool range_reopen(struct quarantined range) {
     return range.closed == 0 || os_allow_writing(range.start, range.bytes);
 }
 
-static void leave_warm(struct quarantined range) {
-    if (range.start == NULL || !range_reopen(range)) return;
+// The memory of a block that leaves a stage goes back. False: the system refuses.
+typedef bool leave_function(struct quarantined range);
+
+static bool leave_warm(struct quarantined range) {
+    if (!range_reopen(range)) return false;
     const struct page* page = page_of(range.start);
     require_as_freed(page);
     *(uint64_t*)page->start = 0;
     large_unseal(page);
     run_release(range.start, (unsigned)(range.bytes / SLICE_BYTES));
+    return true;
+}
+
+static bool leave_guarded(struct quarantined range) {
+    if (!os_unguard(range.start, range.bytes)) return false;
+    run_release_empty(range.start, (unsigned)(range.bytes / SLICE_BYTES));
+    return true;
+}
+
+static const struct quarantined none = {0};
+
+// Holds a place from which the range has left. QUARANTINE_PLACES: none can leave.
+static unsigned place_make(struct quarantine* stage, leave_function* leave) {
+    struct quarantined oldest;
+    for (unsigned tries = 0; tries < QUARANTINE_PLACES; tries++) {
+        unsigned at = quarantine_turn(stage);
+        if (!quarantine_hold(stage, at, &oldest)) continue;
+        if (oldest.start == NULL || leave(oldest)) return at;
+        quarantine_set(stage, at, oldest);
+    }
+    return QUARANTINE_PLACES;
+}
+
+// Lets the ranges leave, from the oldest on, until at most this many bytes are left. False: some
+// cannot.
+static bool stage_shrink(struct quarantine* stage, int64_t bytes, leave_function* leave) {
+    unsigned next = atomic_get(&stage->next);
+    struct quarantined range;
+    bool all = true;
+    for (unsigned i = 0; i < QUARANTINE_PLACES && atomic_get(&stage->bytes) > bytes; i++) {
+        unsigned at = (next + i) % QUARANTINE_PLACES;
+        if (quarantine_at(stage, at) == 0 || !quarantine_hold(stage, at, &range)) continue;
+        bool leaves = range.start == NULL || leave(range);
+        quarantine_set(stage, at, leaves ? none : range);
+        all &= leaves;
+    }
+    return all || atomic_get(&stage->bytes) <= bytes;
 }
 
 // Bytes that the first stage may have. What is in it counts as held.
@@ -104,13 +149,16 @@ void large_quarantine_enter(struct page* page) {
     const int64_t admitted = bytes_admitted();
     mark_freed(page);
     large_end(page);
-    range_close(&range);
-    while (atomic_get(&warm.bytes) + (int64_t)range.bytes > admitted) {
-        struct quarantined oldest = quarantine_take(&warm);
-        if (oldest.start == NULL) break;
-        leave_warm(oldest);
+    // A block that is larger than what is admitted is the only one.
+    unsigned at = stage_shrink(&warm, admitted - (int64_t)range.bytes, leave_warm)
+                      ? place_make(&warm, leave_warm)
+                      : QUARANTINE_PLACES;
+    if (at == QUARANTINE_PLACES) {
+        (void)leave_warm(range); // it is not closed
+        return;
     }
-    leave_warm(quarantine_put(&warm, range));
+    range_close(&range);
+    quarantine_set(&warm, at, range);
 }
 
 void large_require_not_freed(const void* address) {
@@ -127,17 +175,18 @@ void large_require_not_freed(const void* address) {
 
 // --- The second stage ----------------------------------------------------------------------------
 
-// If the system refuses, the memory stays inaccessible and its slices stay taken.
-static void leave_guarded(struct quarantined range) {
-    if (range.start == NULL || !os_unguard(range.start, range.bytes)) return;
-    run_release_empty(range.start, (unsigned)(range.bytes / SLICE_BYTES));
-}
-
-static void enter_guarded(struct quarantined range) {
-    if (!range_reopen(range)) return;
-    require_as_freed(page_of(range.start));
-    (void)os_guard(range.start, range.bytes);
-    leave_guarded(quarantine_put(&guarded, range));
+// From the first stage to the second. If the system refuses, the block stays where it is.
+static void guard_range(unsigned warm_at) {
+    struct quarantined range;
+    if (!quarantine_hold(&warm, warm_at, &range)) return;
+    unsigned at = range.start == NULL ? QUARANTINE_PLACES : place_make(&guarded, leave_guarded);
+    bool leaves = at != QUARANTINE_PLACES && range_reopen(range);
+    if (leaves) {
+        require_as_freed(page_of(range.start));
+        (void)os_guard(range.start, range.bytes);
+    }
+    if (at != QUARANTINE_PLACES) quarantine_set(&guarded, at, leaves ? range : none);
+    quarantine_set(&warm, warm_at, leaves ? none : range);
 }
 
 bool large_quarantine_guard(uint64_t now_ms, uint64_t delay_ms) {
@@ -157,23 +206,19 @@ bool large_quarantine_guard(uint64_t now_ms, uint64_t delay_ms) {
             waits = true;
             continue;
         }
-        struct quarantined range = quarantine_take_at(&warm, at);
-        if (range.start != NULL) enter_guarded(range);
+        guard_range(at);
     }
     return waits;
 }
 
 void large_quarantine_end(void) {
-    for (;;) {
-        struct quarantined oldest = quarantine_take(&warm);
-        if (oldest.start == NULL) break;
-        leave_warm(oldest);
-    }
-    for (;;) {
-        struct quarantined oldest = quarantine_take(&guarded);
-        if (oldest.start == NULL) break;
-        leave_guarded(oldest);
-    }
+    (void)stage_shrink(&warm, 0, leave_warm);
+    (void)stage_shrink(&guarded, 0, leave_guarded);
+}
+
+void large_quarantine_forget(void) {
+    quarantine_forget(&warm);
+    quarantine_forget(&guarded);
 }
 
 // What is in the quarantine belongs to no block, and its slices are taken.

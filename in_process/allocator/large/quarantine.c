@@ -1,11 +1,11 @@
 #include "allocator/large/quarantine.h"
 #include "base/panic.h"
 
-enum { EMPTY = 0, CHANGING = 1 };
+enum { EMPTY = 0, HELD = 1 };
 
 static struct quarantined range_at(const struct quarantine* quarantine, unsigned at,
                                    uintptr_t start) {
-    KEEL_ASSERT(at < QUARANTINE_PLACES && start > CHANGING);
+    KEEL_ASSERT(at < QUARANTINE_PLACES && start > HELD);
     return (struct quarantined){(char*)start, quarantine->place[at].bytes,
                                 quarantine->place[at].thread, quarantine->place[at].closed};
 }
@@ -13,35 +13,31 @@ static struct quarantined range_at(const struct quarantine* quarantine, unsigned
 uintptr_t quarantine_at(const struct quarantine* quarantine, unsigned at) {
     KEEL_ASSERT(at < QUARANTINE_PLACES);
     uintptr_t start = atomic_get(&quarantine->place[at].start);
-    return start == CHANGING ? EMPTY : start;
+    return start == HELD ? EMPTY : start;
 }
 
-struct quarantined quarantine_take_at(struct quarantine* quarantine, unsigned at) {
+unsigned quarantine_turn(struct quarantine* quarantine) {
+    return atomic_add(&quarantine->next, 1) % QUARANTINE_PLACES;
+}
+
+bool quarantine_hold(struct quarantine* quarantine, unsigned at, struct quarantined* range) {
     KEEL_ASSERT(at < QUARANTINE_PLACES);
-    struct quarantined range = {0};
     atomic_word* start = &quarantine->place[at].start;
     uintptr_t seen = atomic_get(start);
-    if (seen == EMPTY || seen == CHANGING || !atomic_try_word(start, &seen, CHANGING)) return range;
-    range = range_at(quarantine, at, seen);
-    atomic_set_release(start, EMPTY);
-    (void)atomic_sub(&quarantine->bytes, (int64_t)range.bytes);
-    return range;
+    if (seen == HELD || !atomic_try_word(start, &seen, HELD)) return false;
+    *range = seen == EMPTY ? (struct quarantined){0} : range_at(quarantine, at, seen);
+    (void)atomic_sub(&quarantine->bytes, (int64_t)range->bytes);
+    return true;
 }
 
-struct quarantined quarantine_put(struct quarantine* quarantine, struct quarantined range) {
-    KEEL_ASSERT(range.start != NULL && range.bytes > 0);
-    unsigned at = atomic_add(&quarantine->next, 1) % QUARANTINE_PLACES;
-    atomic_word* start = &quarantine->place[at].start;
-    uintptr_t seen = atomic_get(start);
-    if (seen == CHANGING || !atomic_try_word(start, &seen, CHANGING)) return range;
-    struct quarantined oldest = {0};
-    if (seen != EMPTY) oldest = range_at(quarantine, at, seen);
+void quarantine_set(struct quarantine* quarantine, unsigned at, struct quarantined range) {
+    KEEL_ASSERT(at < QUARANTINE_PLACES && (range.start == NULL) == (range.bytes == 0));
+    KEEL_ASSERT(atomic_get(&quarantine->place[at].start) == HELD);
     quarantine->place[at].bytes = range.bytes;
     quarantine->place[at].thread = range.thread;
     quarantine->place[at].closed = range.closed;
-    (void)atomic_add(&quarantine->bytes, (int64_t)range.bytes - (int64_t)oldest.bytes);
-    atomic_set_release(start, (uintptr_t)range.start);
-    return oldest;
+    (void)atomic_add(&quarantine->bytes, (int64_t)range.bytes);
+    atomic_set_release(&quarantine->place[at].start, (uintptr_t)range.start);
 }
 
 struct quarantined quarantine_find(struct quarantine* quarantine, const void* start) {
@@ -52,12 +48,10 @@ struct quarantined quarantine_find(struct quarantine* quarantine, const void* st
     return (struct quarantined){0};
 }
 
-struct quarantined quarantine_take(struct quarantine* quarantine) {
-    unsigned next = atomic_get(&quarantine->next);
-    struct quarantined range = {0};
-    for (unsigned i = 0; i < QUARANTINE_PLACES && range.start == NULL; i++)
-        range = quarantine_take_at(quarantine, (next + i) % QUARANTINE_PLACES);
-    return range;
+void quarantine_forget(struct quarantine* quarantine) {
+    for (unsigned at = 0; at < QUARANTINE_PLACES; at++)
+        if (atomic_get(&quarantine->place[at].start) == HELD)
+            quarantine_set(quarantine, at, (struct quarantined){0});
 }
 
 bool quarantine_is_consistent(const struct quarantine* quarantine) {
@@ -66,7 +60,7 @@ bool quarantine_is_consistent(const struct quarantine* quarantine) {
     for (unsigned i = 0; i < QUARANTINE_PLACES; i++) {
         uintptr_t start = atomic_get(&quarantine->place[i].start);
         if (start == EMPTY) continue;
-        if (start == CHANGING || quarantine->place[i].bytes == 0) return false;
+        if (start == HELD || quarantine->place[i].bytes == 0) return false;
         total += (int64_t)quarantine->place[i].bytes;
     }
     return total == atomic_get(&quarantine->bytes);

@@ -1,7 +1,7 @@
 // Secure flavour: freed large blocks wait here, so that their addresses are not reused at once.
 //
 // A ring of QUARANTINE_PLACES ranges of memory. A new range takes the place of the oldest one.
-// Lock- free: a place is taken by exchanging its start.
+// Lock-free: a thread holds a place while it changes it, and other threads pass it by.
 #ifndef KEEL_ALLOCATOR_LARGE_QUARANTINE_H
 #define KEEL_ALLOCATOR_LARGE_QUARANTINE_H
 
@@ -21,32 +21,34 @@ struct quarantined {
 
 struct quarantine {
     atomic_state next;   // the place of the oldest range, modulo the number of places
-    atomic_signed bytes; // of all ranges
+    atomic_signed bytes; // of all ranges, without those that are held
     struct {
-        atomic_word start; // 0: empty; 1: a thread changes the place
+        atomic_word start; // 0: empty; 1: a thread holds the place
         size_t bytes;
         uint32_t thread;
         uint32_t closed;
     } place[QUARANTINE_PLACES];
 };
 
-// Puts a range. Returns the one that leaves for it: the oldest, or `range` itself if another thread
-// changes the same place. Start NULL: none leaves.
-struct quarantined quarantine_put(struct quarantine* quarantine, struct quarantined range);
+// The place of the oldest range, which is the newest from now on.
+unsigned quarantine_turn(struct quarantine* quarantine);
+
+// Holds a place. *range: what is in it; start NULL: nothing. False: another thread holds it.
+bool quarantine_hold(struct quarantine* quarantine, unsigned at, struct quarantined* range);
+
+// Ends that. The place has this range then; start NULL: none.
+void quarantine_set(struct quarantine* quarantine, unsigned at, struct quarantined range);
 
 // The range that begins at the address, which stays. Start NULL: there is none.
 struct quarantined quarantine_find(struct quarantine* quarantine, const void* start);
 
-// The start of the range in this place; 0: none, or a thread changes the place.
+// The start of the range in this place; 0: none, or a thread holds the place.
 uintptr_t quarantine_at(const struct quarantine* quarantine, unsigned at);
 
-// Takes the range in this place. Start NULL: none, or a thread changes the place.
-struct quarantined quarantine_take_at(struct quarantine* quarantine, unsigned at);
+// In a child of fork: what its parent's other threads held is empty, and stays occupied.
+void quarantine_forget(struct quarantine* quarantine);
 
 // Verifies the places and their sum; only when no other thread is active.
 bool quarantine_is_consistent(const struct quarantine* quarantine);
-
-// Takes the oldest range. Start NULL: none is left.
-struct quarantined quarantine_take(struct quarantine* quarantine);
 
 #endif
