@@ -113,6 +113,40 @@ size_t foreign_resident_bytes(void) {
     return bytes;
 }
 
+// --- Memory that was refused to go back ----------------------------------------------------------
+
+static struct {
+    char* start;
+    size_t bytes;
+} kept[FOREIGN_MAX];
+static unsigned kept_next;
+static _Thread_local long unmap_refused; // the range of the last call, if it was refused
+
+// What cannot be unmapped is discarded. If both are refused, Keel can do no more with a range that
+// it cannot describe. Address space without memory does not matter.
+static void note_refused(long number, long start, size_t bytes, long advice) {
+    bool again = number == SYS_madvise && advice == MADV_DONTNEED && start == unmap_refused;
+    unmap_refused = number == SYS_munmap ? start : 0;
+    if (!again || bytes > FOREIGN_BYTES_MAX) return;
+    lock();
+    unsigned i = 0;
+    while (i < FOREIGN_MAX && kept[i].start != (char*)start) i++;
+    if (i == FOREIGN_MAX) i = kept_next++ % FOREIGN_MAX;
+    kept[i].start = (char*)start;
+    kept[i].bytes = bytes;
+    unlock();
+}
+
+size_t kept_resident_bytes(void) {
+    static unsigned char resident[FOREIGN_BYTES_MAX / PAGE];
+    size_t pages = 0;
+    for (unsigned i = 0; i < FOREIGN_MAX; i++) {
+        if (kept[i].start == NULL || mincore(kept[i].start, kept[i].bytes, resident) != 0) continue;
+        for (size_t k = 0; k < kept[i].bytes / PAGE; k++) pages += resident[k] & 1;
+    }
+    return pages * PAGE;
+}
+
 // --- The calls -----------------------------------------------------------------------------------
 
 static bool is_refused(void) {
@@ -176,9 +210,11 @@ static void at_call(int signal, siginfo_t* info, void* context) {
     bool may_be_refused = number == SYS_mmap || number == SYS_munmap || number == SYS_mremap ||
                           number == SYS_madvise || number == SYS_mprotect;
     if (may_be_refused && is_refused()) {
+        note_refused(number, a, (size_t)b, c);
         r[REG_RAX] = -ENOMEM;
         return;
     }
+    unmap_refused = 0;
     switch (number) {
     case SYS_mremap:
         result = remap(r, a, b, c, d, e);

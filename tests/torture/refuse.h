@@ -36,4 +36,7 @@ void refuse_leave(void);
 bool foreign_holds(void);
 size_t foreign_resident_bytes(void);
 
+// How much memory is resident in ranges that the system refused to unmap and then to discard.
+size_t kept_resident_bytes(void);
+
 #endif

@@ -293,7 +293,7 @@ static size_t anonymous_bytes(void) {
 // All blocks are free. The debug flavour keeps records of them, and locked memory stays.
 static void verify_memory(const struct worker* w, const char* what, size_t slack) {
     size_t now = anonymous_bytes();
-    size_t expected = bytes_at_start + foreign_resident_bytes() + slack;
+    size_t expected = bytes_at_start + foreign_resident_bytes() + kept_resident_bytes() + slack;
     if (KEEL_DEBUG || plan.limit == LIMIT_LOCKED || now <= expected) return;
     dprintf(STDERR_FILENO, "torture: %zu KiB, at most %zu\n", now / KIB, expected / KIB);
     fail(w, NULL, what);
@@ -312,11 +312,9 @@ static void be_child(struct worker* w) {
     if (w->arena != NULL && !kl_arena_release(w->arena)) fail(w, NULL, "an arena is in use");
     w->heap = NULL;
     w->arena = NULL;
-    // Memory stays for which the parent's unmap and its discard were refused.
-    const size_t refused = plan.refusals.one_in != 0 ? LIVE_MAX / 4 : 0;
     plan.refusals.one_in = refusals.one_in = 0;
     kl_collect(true);
-    verify_memory(w, "a child keeps memory", CHILD_SLACK + refused);
+    verify_memory(w, "a child keeps memory", CHILD_SLACK);
     for (unsigned i = 0; i < BLOCKS; i++) allocate(w, &w->blocks[i]);
     for (unsigned i = 0; i < BLOCKS; i++) verify(w, &w->blocks[i]);
     if (!plan.keeper && !allocator_check()) fail(w, NULL, "an invariant does not hold");
