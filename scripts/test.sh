@@ -82,6 +82,17 @@ rust_tests() {
     cargo test --release --workspace --locked --no-fail-fast "${targets[@]}"
 }
 
+# The secure flavour under the torture, in the build of `make test-secure`.
+secure_torture() {
+    local build=build/cmake-secure-tests program status=0
+    cmake -S . -B "$build" -G Ninja -DKEEL_SECURE=ON >/dev/null || return 1
+    cmake --build "$build" --target torture-plain torture-checked >/dev/null || return 1
+    for program in torture-plain torture-checked; do
+        "$build/tests/$program" --seconds 30 --seed 1 || status=1
+    done
+    return $status
+}
+
 python_environment() { # for the tests that read journals with other programs than Keel
     [ -x build/venv/bin/python ] || python3 -m venv build/venv || return 1
     build/venv/bin/python -c 'import pyarrow, duckdb, pandas, polars' 2>/dev/null ||
@@ -92,6 +103,7 @@ python_environment ||
     echo "cannot create the Python environment: tests with other readers of journals are skipped"
 suite "C: allocator and recorder" c_tests
 if [ "$what" = all ]; then
+    suite "C: torture of the secure flavour" secure_torture
     suite "programs, recorded" tests/recorder/real.sh build/bin/keel build/cmake/tests \
         sort perl sqlite node redis
     suite "programs, recorded again" tests/recorder/repeat.sh build/bin/keel build/cmake/tests
