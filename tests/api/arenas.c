@@ -7,6 +7,7 @@
 #include <keel/heap.h>
 #include <keel/runtime.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -316,6 +317,30 @@ TEST(threads_share_arenas) {
     }
     CHECK(used_of(all) < MIB); // Keel's own tables
     CHECK(kl_arena_release(own));
+}
+
+static void* frees_until(void* ends) {
+    while (atomic_load((atomic_bool*)ends) == false) kl_free(kl_malloc(1000));
+    return NULL;
+}
+
+// In the debug flavour another thread may just be returning a block that was in the arena.
+TEST(an_arena_is_released_while_others_free) {
+    enum { TURNS = 2000, BLOCKS = 20 };
+    static atomic_bool ends;
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++) CHECK(pthread_create(&threads[i], NULL, frees_until, &ends) == 0);
+    for (int turn = 0; turn < TURNS; turn++) {
+        void* blocks[BLOCKS];
+        kl_arena_t* arena = kl_reserve_os_memory(4 * MIB, kl_memory_exclusive);
+        kl_heap_t* heap = kl_heap_new_in_arena(arena);
+        for (int i = 0; i < BLOCKS; i++) CHECK((blocks[i] = kl_heap_malloc(heap, 1000)) != NULL);
+        kl_heap_delete(heap);
+        for (int i = 0; i < BLOCKS; i++) kl_free(blocks[i]);
+        CHECK_WITH(kl_arena_release(arena), "turn %d", turn);
+    }
+    atomic_store(&ends, true);
+    for (int i = 0; i < 2; i++) CHECK(pthread_join(threads[i], NULL) == 0);
 }
 
 static int asked;

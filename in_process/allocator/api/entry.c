@@ -71,7 +71,7 @@ static void* request_block(struct user_heap* heap, struct request request, bool 
     if (!debug_lower(&request, &debug)) return NULL;
     void* block = request_recorded(heap, &request, &debug, roomy);
     if (block != NULL) return block;
-    debug_empty_quarantine();
+    (void)debug_empty_quarantine();
     return request_recorded(heap, &request, &debug, false);
 }
 

@@ -197,7 +197,7 @@ size_t kl_check_all(void) {
 void kl_collect(bool force) {
     process_enter();
     message_heartbeat(force);
-    if (KEEL_DEBUG && force) debug_empty_quarantine();
+    if (KEEL_DEBUG && force) (void)debug_empty_quarantine();
     struct heap* before = own_heap_enter();
     if (force)
         reclaim_all();

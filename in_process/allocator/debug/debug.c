@@ -309,7 +309,6 @@ static bool end_block(void* context, const struct visited_page* area, void* lowe
 // A block of the heap may just leave the quarantine on another thread. That thread needs the heap's
 // lock, so it is waited for outside of the visit.
 void debug_heap_ends(struct user_heap* user) {
-    static atomic_state never;
     struct ending ending = {NULL, call_stack_capture(), true};
     while (ending.incomplete) {
         ending.incomplete = false;
@@ -321,7 +320,7 @@ void debug_heap_ends(struct user_heap* user) {
             record_release(record);
         }
         if (!ending.incomplete || !quarantine_is_returning()) return;
-        os_wait(&never, 0, 100);
+        debug_wait();
     }
 }
 
@@ -332,8 +331,14 @@ void debug_visit_ends(void) {
     quarantine_resume();
 }
 
-void debug_empty_quarantine(void) {
+bool debug_empty_quarantine(void) {
     quarantine_empty(call_stack_capture());
+    return quarantine_is_returning();
+}
+
+void debug_wait(void) {
+    static atomic_state never;
+    os_wait(&never, 0, 100);
 }
 
 size_t debug_check_all(void) {

@@ -94,8 +94,11 @@ void debug_heap_ends(struct user_heap* user);
 void debug_visit_begins(void);
 void debug_visit_ends(void);
 
-// Returns the blocks in quarantine to the allocator below.
-void debug_empty_quarantine(void);
+// Returns the blocks in quarantine to the allocator below. True: another thread may still be
+// returning one that was in it.
+bool debug_empty_quarantine(void);
+// Gives it time.
+void debug_wait(void);
 
 // Verifies all blocks and returns their number.
 size_t debug_check_all(void);
