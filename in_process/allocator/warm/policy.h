@@ -9,7 +9,8 @@
 // 1. *Used* is what the program has touched of its live blocks, as far as Keel knows: the carved
 //    part of cold pages, all of warm ones, and all of large blocks, but an eighth of those on cold
 //    memory of whose size no block was seen to be filled (policy_used). Slices that are given out
-//    but untouched are not used: 200 threads with a page in each of 6 classes use 5 MiB of their 75.
+//    but untouched are not used: 200 threads with a page in each of 6 classes use 5 MiB of their
+//    75.
 // 2. *Idle* is what is resident and belongs to no live block and to no page with live blocks: free
 //    slices that were touched, cached mappings, slices that heaps keep, and units that are being
 //    populated (policy_idle). It has *one budget* for the whole process (policy_budget):
