@@ -50,10 +50,10 @@
 // freed.
 //
 // What defeats it: threads that use memory one after the other, each on pages of its own, because
-// free blocks of a page stay in its thread's heap. Programs whose blocks grow and shrink above 64 KiB
-// leave pieces that no request fits, and then each request takes cold memory and each slow path
-// returns a quantum. Programs that fill their blocks but for a few
-// bytes of each system page; what a program touches inside of a warm page is not seen.
+// free blocks of a page stay in its thread's heap. Programs whose blocks grow and shrink above 64
+// KiB leave pieces that no request fits, and then each request takes cold memory and each slow path
+// returns a quantum. Programs that fill their blocks but for a few bytes of each system page; what
+// a program touches inside of a warm page is not seen.
 #ifndef KEEL_ALLOCATOR_WARM_POLICY_H
 #define KEEL_ALLOCATOR_WARM_POLICY_H
 

@@ -1,6 +1,6 @@
-// Page faults of programs that allocate large blocks and fill them, after a first part in which they
-// show that they do. The counts are exact but for the places at which blocks are looked at. Each
-// bound is about one and a half times of what was counted.
+// Page faults of programs that allocate large blocks and fill them, after a first part in which
+// they show that they do. The counts are exact but for the places at which blocks are looked at.
+// Each bound is about one and a half times what was counted.
 #include "base/options.h"
 #include "base/random.h"
 #include "check.h"

@@ -169,8 +169,8 @@ static void test_full_group_keeps_no_mapping(void) {
     mapping_cache_clear();
 }
 
-// A block that will be filled takes warm slices, then a part of a cached mapping, and only then more
-// memory. Another one takes a cached mapping.
+// A block that will be filled takes warm slices, then a part of a cached mapping, and only then
+// more memory. Another one takes a cached mapping.
 static void test_warm_then_cached(void) {
     kl_free(kl_malloc(1)); // now there is a window with units
     policy_set_huge(true);
