@@ -189,12 +189,18 @@ struct run reserve_take(unsigned slices) {
     return run_allocate_warm(slices);
 }
 
-// A part of the mapping that was freed first, if the policy's bound is exceeded. In slices.
-static size_t unmap_excess(void) {
-    size_t bytes = policy_excess() * SLICE_BYTES;
+// What exceeds the policy's bound, and a unit: else the bound would admit no unit until the program
+// uses as much again. 0: nothing exceeds it.
+static size_t slices_to_return(void) {
+    size_t excess = policy_excess();
+    return excess > 0 ? excess + HUGE_SLICES : 0;
+}
+
+// That much of the mapping that was freed first, but at most bytes_max. In slices.
+static size_t unmap_excess(size_t bytes_max) {
+    size_t bytes = slices_to_return() * SLICE_BYTES;
     if (bytes == 0) return 0;
-    return mapping_cache_age(UINT64_MAX, bytes < STEP_UNMAP_BYTES ? bytes : STEP_UNMAP_BYTES) /
-           SLICE_BYTES;
+    return mapping_cache_age(UINT64_MAX, bytes < bytes_max ? bytes : bytes_max) / SLICE_BYTES;
 }
 
 // A keeper returns what was not needed, but threads can exceed the bound faster than it looks.
@@ -204,15 +210,15 @@ void reserve_step_large(size_t slices) {
     if (!has_keeper) (void)mapping_cache_age(os_clock_ms(), slices * SLICE_BYTES);
     size_t due = has_keeper ? 0 : policy_surplus();
     for (unsigned calls = 0; calls < STEP_LARGE_CALLS && slices > 0;) {
-        size_t most = due > 0 ? due : policy_excess();
+        size_t most = due > 0 ? due : slices_to_return();
         if (most == 0) break;
         if (most > slices) most = slices;
-        size_t done =
-            discard((unsigned)(most < SUPERBLOCK_SLICES ? most : SUPERBLOCK_SLICES), &calls);
+        if (most > SUPERBLOCK_SLICES) most = SUPERBLOCK_SLICES;
+        size_t done = discard((unsigned)most, &calls);
         if (due > 0) {
             policy_returned(done > 0 ? done : due);
         } else if (done == 0) {
-            done = unmap_excess();
+            done = unmap_excess(most * SLICE_BYTES);
             calls += 2;
         }
         if (done == 0) break;
@@ -232,7 +238,7 @@ bool reserve_step(void) {
     if (due > 0)
         policy_returned(done > 0 ? done : due);
     else if (done == 0 && !aged)
-        (void)unmap_excess();
+        (void)unmap_excess(STEP_UNMAP_BYTES);
     return true;
 }
 
