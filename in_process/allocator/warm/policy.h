@@ -64,29 +64,29 @@
 #include <stdint.h>
 
 // The tunables. Slices have 64 KiB. "Faults": the calls that allocate and take a page fault, in
-// replays of OpenTTD, SQLite and SuperTux on one thread; with these values 138, 84 and 97.
+// replays of OpenTTD, SQLite and SuperTux on one thread; with these values 112, 84 and 97.
 enum {
     // Slices: a unit of 2 MiB, and a quarter for what is left of the one before. Without the
-    // quarter two slices that fit no request forbid the next unit: faults 124, 238 and 97.
+    // quarter two slices that fit no request forbid the next unit: faults 114, 238 and 97.
     BUDGET_BASE = 40,
     BUDGET_SHARE_FROM = 256, // slices used, 16 MiB: below, the base is all
-    BUDGET_SHARE = 5,        // above, one more for so many used; 8: faults 130, 84 and 97
+    BUDGET_SHARE = 5,        // above, one more for so many used; 8: faults 192, 84 and 97
     // Of the budget, what all heaps together may keep for themselves. A quarter saves 3 to 10 % of
     // the writes to shared cache lines (workload "slices" of tests/contention).
     KEPT_SHARE = 4,
     IDLE_SHARE = 2, // of the budget, what may stay when it was not needed
     // Slices used, 256 KiB. With 128 KiB, short programs (bash, find, sqlite3) take 10 to 15 % more
-    // processor time; with 512 KiB, faults are 157, 98 and 115. 2 MiB in the secure flavour, whose
+    // processor time; with 512 KiB, faults are 120, 98 and 116. 2 MiB in the secure flavour, whose
     // freed large blocks wait in quarantine.
     UNITS_FROM = KEEL_SECURE ? 32 : 4,
-    TRUST_BASE = 32, // slices on trust for the process: a unit; 16: faults 158, 86 and 118
-    // Beyond, one slice for so many used. Nothing beyond: faults 171, 84 and 147. 2: 139, 84 and
-    // 97, and event loops of 3 threads occupy 16 instead of 15 MiB.
+    TRUST_BASE = 32, // slices on trust for the process: a unit; 16: faults 149, 86 and 120
+    // Beyond, one slice for so many used. Nothing beyond: faults 133, 84 and 149. 2: no
+    // fewer, and event loops of 3 threads occupy 16 instead of 15 MiB.
     TRUST_SHARE = 8,
-    FILLED_ENOUGH = 3,   // pages of a class that a thread has filled; 2: faults 139, 84 and 97
+    FILLED_ENOUGH = 3,   // pages of a class that a thread has filled; 2: no fewer faults
     SPARSE_SHARE = 8,    // of a large block on cold memory, the part that counts as used
     FILL_DRAWS = 8,      // fill.h: one block in so many is a probe,
-    FILL_DOUBLINGS = 5,  // and after so many filled ones one in 256; 0: patterns 1.10 in time
+    FILL_DOUBLINGS = 5,  // and after so many filled ones one in 256; 0: patterns 1.11 in time
     FILL_WEIGHT = 1,     // fill.h: the estimate before, against a new probe
     FILL_ENOUGH = 208,   // fill.h: in 256ths; what is not filled is a quarter of what is
     CAP_WARM = 16,       // slices that stay warm even above a control group's limit
