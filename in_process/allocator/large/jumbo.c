@@ -152,6 +152,7 @@ static bool jumbo_shrink(struct page* page, size_t bytes) {
     size_t rest_bytes = page->bytes - used;
     (void)atomic_sub(&mapping_live_total, (int64_t)rest_bytes);
     policy_resize_large(page, used);
+    policy_cache(page->sparse != 0, rest_bytes);
     mapping_cache_put((struct mapping){rest, rest_bytes});
     return true;
 }
@@ -173,6 +174,10 @@ static void* resize_mapping(struct page* page, size_t bytes) {
     if (bytes > old_bytes && mapping_cache_extend(&warm, bytes)) {
         jumbo_enter(page_of(warm.start), owner, warm.start, warm.bytes);
         return warm.start;
+    }
+    if (bytes > old_bytes && mapping_cache_has(bytes)) { // a copy takes no page fault
+        jumbo_enter(page, owner, old_start, old_bytes);
+        return NULL;
     }
     bool filled = policy_may_have_huge() && fill_doubles(old_start, old_bytes, bytes);
     if (os_remap(old_start, old_bytes, bytes)) return enter_grown(owner, old_start, bytes, filled);

@@ -72,31 +72,32 @@ static struct large large_packed(size_t bytes) {
     return (struct large){run.start, run.zero};
 }
 
-// Takes a part of a cached mapping. A program that used one for a block of some MiB now, and some
-// MiB of slices for smaller ones then, would keep both.
+// Smaller blocks would divide mappings into more pieces than the system admits mappings.
+#define CACHED_BYTES_MIN ((size_t)512 << 10)
+
+// Takes a part of a cached mapping. Else a program that frees a block of some MiB and then allocates
+// smaller ones keeps the memory of both. In the secure flavour, which keeps no mapping in quarantine,
+// only a block that is a mapping anyway.
 static struct large large_cached(size_t bytes, size_t alignment, bool filled) {
-    if (bytes <= SLICE_BYTES || alignment > os_page_bytes()) return large_none;
-    if (bytes < LARGE_MOVABLE_BYTES && partition_now() != 0) return large_none; // partition.h
-    return mapping_cache_has(bytes) ? large_of_mapping(bytes, alignment, filled) : large_none;
+    if (bytes < (KEEL_SECURE ? LARGE_MOVABLE_BYTES : CACHED_BYTES_MIN)) return large_none;
+    if (alignment > os_page_bytes() || !mapping_cache_has(bytes)) return large_none;
+    return large_of_mapping(bytes, alignment, filled);
 }
 
-// Warm slices, or a cached mapping: this takes no page fault, and no more memory. In the secure
-// flavour mappings are not kept in quarantine.
+// Warm slices, or a cached mapping: this takes no page fault, and no more memory.
 static struct large large_warm(size_t bytes, size_t alignment) {
     size_t slices = slices_for(bytes);
     struct run run = {NULL, false, false, 0};
     if (slices <= RUN_SLICES_MAX) run = run_allocate_warm((unsigned)slices);
-    if (run.start != NULL || KEEL_SECURE) return large_of_run(run, slices);
-    return large_cached(bytes, alignment, true);
+    return run.start != NULL ? large_of_run(run, slices) : large_cached(bytes, alignment, true);
 }
 
-// A block that is expected to be filled, on memory that is resident: warm, of a unit that this
-// thread populates, or a mapping with huge pages. Start NULL: none fits.
-static struct large large_filled(size_t bytes, size_t alignment) {
+// More memory that is resident: of a unit that this thread populates, or a mapping with huge pages.
+// Start NULL: none fits.
+static struct large large_resident(size_t bytes, size_t alignment) {
     size_t slices = slices_for(bytes);
-    struct large block = large_warm(bytes, alignment);
-    if (block.start == NULL && slices <= HUGE_SLICES)
-        block = large_of_run(reserve_take((unsigned)slices), slices);
+    struct large block = large_none;
+    if (slices <= HUGE_SLICES) block = large_of_run(reserve_take((unsigned)slices), slices);
     if (block.start != NULL || KEEL_SECURE || slices < HUGE_SLICES / 2) return block;
     return large_jumbo(bytes, alignment, true);
 }
@@ -110,9 +111,11 @@ struct large large_allocate(size_t bytes, size_t alignment, bool populates) {
     size_t alignment_slices = alignment_slices_of(alignment);
     size_t slices = slices_for(bytes);
     bool filled = populates && (fill_expects(bytes) || policy_is_preferred());
-    if (filled && fill_is_probe(bytes)) filled = false;
-    struct large block = filled && alignment_slices == 1 ? large_filled(bytes, alignment)
+    struct large block = filled && alignment_slices == 1 ? large_warm(bytes, alignment)
                                                          : large_cached(bytes, alignment, filled);
+    if (block.start != NULL) return block;
+    if (filled && fill_is_probe(bytes)) filled = false;
+    if (filled && alignment_slices == 1) block = large_resident(bytes, alignment);
     if (block.start != NULL) return block;
     bool too_wide = alignment_slices > 1 && slices + alignment_slices - 1 > SUPERBLOCK_SLICES;
     if (bytes >= LARGE_MOVABLE_BYTES || too_wide) {

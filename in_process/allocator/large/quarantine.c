@@ -49,9 +49,13 @@ struct quarantined quarantine_find(struct quarantine* quarantine, const void* st
 }
 
 void quarantine_forget(struct quarantine* quarantine) {
-    for (unsigned at = 0; at < QUARANTINE_PLACES; at++)
-        if (atomic_get(&quarantine->place[at].start) == HELD)
-            quarantine_set(quarantine, at, (struct quarantined){0});
+    int64_t total = 0; // a thread may have counted a block, or not, that it had not placed
+    for (unsigned at = 0; at < QUARANTINE_PLACES; at++) {
+        uintptr_t start = atomic_get(&quarantine->place[at].start);
+        if (start == HELD) quarantine_set(quarantine, at, (struct quarantined){0});
+        if (start != HELD && start != EMPTY) total += (int64_t)quarantine->place[at].bytes;
+    }
+    atomic_set(&quarantine->bytes, total);
 }
 
 bool quarantine_is_consistent(const struct quarantine* quarantine) {

@@ -120,6 +120,13 @@ void policy_note(void) {
     if (used > atomic_get(&policy.peak_now)) atomic_set(&policy.peak_now, used);
     size_t dirty = run_dirty_slices();
     if (dirty < atomic_get(&policy.lowest)) atomic_set(&policy.lowest, dirty);
+    size_t cached = mapping_cache_bytes();
+    if (cached < atomic_get(&policy.lowest_cached)) atomic_set(&policy.lowest_cached, cached);
+}
+
+bool policy_has_unneeded_mappings(void) {
+    policy_note();
+    return atomic_get(&policy.lowest_cached) > 0;
 }
 
 static size_t idle_at_rest(void) {
@@ -141,6 +148,7 @@ static void period_turn(int64_t delay_ms) {
     size_t stays = idle_at_rest();
     atomic_set(&policy.surplus, end != 0 && lowest > stays ? lowest - stays : 0);
     atomic_set(&policy.lowest, run_dirty_slices());
+    atomic_set(&policy.lowest_cached, mapping_cache_bytes());
     atomic_set(&policy.peak_before, atomic_get(&policy.peak_now));
     atomic_set(&policy.peak_now, policy_used());
 }

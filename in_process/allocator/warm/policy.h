@@ -103,6 +103,7 @@ struct policy {
     atomic_bits peak_now;    // highest use of this period
     atomic_bits peak_before; // and of the last one
     atomic_bits lowest;      // lowest number of free touched slices in this period
+    atomic_bits lowest_cached; // lowest number of bytes of cached mappings in this period
     atomic_bits surplus; // of them, those that the last period did not need, less those returned
     atomic_bits period_end_ms; // 0: no period has begun
     atomic_bits target;        // free touched slices that the keeper prepares or kl_warm demands
@@ -138,6 +139,8 @@ KEEL_INLINE bool policy_is_above(void) {
 
 // Notes what is used now. For slow paths that take or release slices.
 void policy_note(void);
+// True: all requests of this period left some of the cached mappings.
+bool policy_has_unneeded_mappings(void);
 // The free slices that are to go back; ends the period if it is over.
 size_t policy_surplus(void);
 // So many of them have gone back.

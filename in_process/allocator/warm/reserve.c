@@ -15,6 +15,8 @@
 
 #define STEP_UNMAP_BYTES ((size_t)1 << 20)
 #define STEP_CAP_BYTES ((size_t)16 << 20)
+#define MAPPING_CUT_CALLS 4u // of mapping_cache_age for up to 4 MiB
+#define STEP_CALLS 3u        // for a mapping of up to 4 MiB
 #define STEP_LARGE_CALLS 30u // 80 MiB in runs of 4 MiB take 20
 #define HELD_MAX 4u          // more threads than maintain memory at the same time
 
@@ -86,6 +88,7 @@ static size_t discard(unsigned slices_max, unsigned* calls) {
     (void)atomic_add(&maintained, 1);
     size_t done = discard_run(slices_max, calls);
     (void)atomic_sub_release(&maintained, 1);
+    if (slices_max <= PURGE_QUANTUM_SLICES) count_work(WORK_PURGE_SLICES, done);
     return done;
 }
 
@@ -189,38 +192,37 @@ struct run reserve_take(unsigned slices) {
     return run_allocate_warm(slices);
 }
 
-// What exceeds the policy's bound, and a unit: else the bound would admit no unit until the program
-// uses as much again. 0: nothing exceeds it.
-static size_t slices_to_return(void) {
+// Returns at most `slices` free slices, or bytes_max of a mapping, if the policy's bound is exceeded:
+// a mapping that was not needed in this period, then free slices, then any mapping. A unit more than
+// what exceeds it: else the bound would admit none until the program uses as much again. In slices.
+static size_t give_back(size_t slices, size_t bytes_max, unsigned* calls) {
     size_t excess = policy_excess();
-    return excess > 0 ? excess + HUGE_SLICES : 0;
-}
-
-// That much of the mapping that was freed first, but at most bytes_max. In slices.
-static size_t unmap_excess(size_t bytes_max) {
-    size_t bytes = slices_to_return() * SLICE_BYTES;
-    if (bytes == 0) return 0;
-    return mapping_cache_age(UINT64_MAX, bytes < bytes_max ? bytes : bytes_max) / SLICE_BYTES;
+    if (excess == 0) return 0;
+    size_t most = excess + HUGE_SLICES;
+    if (most < slices) slices = most;
+    if (most * SLICE_BYTES < bytes_max) bytes_max = most * SLICE_BYTES;
+    size_t done = 0;
+    bool unneeded = policy_has_unneeded_mappings();
+    if (!unneeded) done = discard((unsigned)slices, calls);
+    if (done == 0) {
+        *calls += MAPPING_CUT_CALLS;
+        done = mapping_cache_age(UINT64_MAX, bytes_max) / SLICE_BYTES;
+    }
+    return done > 0 || !unneeded ? done : discard((unsigned)slices, calls);
 }
 
 // A keeper returns what was not needed, but threads can exceed the bound faster than it looks.
 void reserve_step_large(size_t slices) {
-    KEEL_ASSERT(slices > RESERVE_LARGE_SLICES);
+    KEEL_ASSERT(slices > 0);
     bool has_keeper = policy_has_keeper();
     if (!has_keeper) (void)mapping_cache_age(os_clock_ms(), slices * SLICE_BYTES);
     size_t due = has_keeper ? 0 : policy_surplus();
-    for (unsigned calls = 0; calls < STEP_LARGE_CALLS && slices > 0;) {
-        size_t most = due > 0 ? due : slices_to_return();
-        if (most == 0) break;
-        if (most > slices) most = slices;
-        if (most > SUPERBLOCK_SLICES) most = SUPERBLOCK_SLICES;
-        size_t done = discard((unsigned)most, &calls);
-        if (due > 0) {
-            policy_returned(done > 0 ? done : due);
-        } else if (done == 0) {
-            done = unmap_excess(most * SLICE_BYTES);
-            calls += 2;
-        }
+    const unsigned calls_max = slices > RESERVE_LARGE_SLICES ? STEP_LARGE_CALLS : STEP_CALLS;
+    for (unsigned calls = 0; calls < calls_max && slices > 0;) {
+        size_t most = slices < SUPERBLOCK_SLICES ? slices : SUPERBLOCK_SLICES;
+        size_t done =
+            due > 0 ? discard((unsigned)most, &calls) : give_back(most, most * SLICE_BYTES, &calls);
+        if (due > 0) policy_returned(done > 0 ? done : due);
         if (done == 0) break;
         slices -= done < slices ? done : slices;
         due -= done < due ? done : due;
@@ -230,16 +232,14 @@ void reserve_step_large(size_t slices) {
 bool reserve_step(void) {
     if (policy_has_keeper()) return false;
     size_t due = policy_surplus();
-    bool above = policy_is_above();
     bool aged = mapping_cache_bytes() > 0 && mapping_cache_age(os_clock_ms(), STEP_UNMAP_BYTES) > 0;
-    if (due == 0 && !above) return aged;
-    size_t done = reserve_discard(PURGE_QUANTUM_SLICES);
-    count_work(WORK_PURGE_SLICES, done);
-    if (due > 0)
+    unsigned calls = 0;
+    if (due > 0) {
+        size_t done = discard(PURGE_QUANTUM_SLICES, &calls);
         policy_returned(done > 0 ? done : due);
-    else if (done == 0 && !aged)
-        (void)unmap_excess(STEP_UNMAP_BYTES);
-    return true;
+        return true;
+    }
+    return (!aged && give_back(PURGE_QUANTUM_SLICES, STEP_UNMAP_BYTES, &calls) > 0) || aged;
 }
 
 void reserve_discard_all(void) {
