@@ -1,6 +1,6 @@
 // Jumbo blocks: each is a mapping of its own. Blocks of 4 MiB or more are jumbos, except those up
 // to 64 MiB that find enough warm slices. A block of 512 KiB or more becomes a jumbo too if it
-// takes a cached mapping, and so does an aligned block that does not fit into a superblock
+// takes a cached mapping (not in the secure flavour), and so does an aligned block that does not fit into a superblock
 // (large/large.c). The metadata of the slice in which the mapping begins describes it.
 //
 // A mapping need not begin at a slice's start: since it is larger than a slice, no two jumbos begin
@@ -16,7 +16,8 @@
 // `alignment` is a power of two. NULL: no memory. bytes <= KEEL_SIZE_MAX. `filled`: the program is
 // expected to fill it, so it gets huge pages. *zero: all of it is known to be zero.
 void* jumbo_allocate(size_t bytes, size_t alignment, bool filled, bool* zero);
-// Its memory stays for the next one (mapping_cache.h); reserve_step_large returns what is too much.
+// Its memory stays for the next one (mapping_cache.h). The caller returns what is too much
+// (reserve_step_large).
 void jumbo_release(struct page* page);
 
 // Grows or shrinks by moving page tables, not content. NULL: nothing changed. The result may be

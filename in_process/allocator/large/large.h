@@ -32,8 +32,8 @@ struct arena;
 struct large large_allocate_in(struct arena* arena, size_t bytes, size_t alignment);
 
 // Allocates for a block that has grown and may grow again. Below LARGE_MOVABLE_BYTES it takes
-// slices with free slices after them. From that size on it takes a mapping, which grows by moving
-// page tables.
+// slices with free slices after them, but where the process holds too much idle memory, that. From
+// that size on it takes a mapping, which grows by moving page tables.
 #define LARGE_MOVABLE_BYTES ((size_t)4 << 20)
 struct large large_allocate_movable(size_t bytes);
 

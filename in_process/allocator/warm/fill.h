@@ -10,12 +10,13 @@
 //             pages        256 KiB    1 MiB       4 MiB    16 MiB    64 MiB
 //
 // The estimate is a mean over probes: blocks on cold memory, in which each touched system page
-// shows. While nothing else is known every block is one, later one of FILL_DRAWS; each filled probe
-// doubles that, FILL_DOUBLINGS times at most, and one that is not filled ends this. A probe is
-// looked at FILL_SAMPLES random places, so that no stride of the program's touches meets them; when
-// 1, 2, 4, 8 and 16 more blocks of its range have begun, because a program may allocate many blocks
-// before it fills them; and at its end. It is judged when all places are resident, at the last of
-// these looks, or at its end.
+// shows. While nothing else is known every block is one. Later it is one of FILL_DRAWS of the
+// blocks that need more memory: a probe displaces no warm memory. Each filled probe doubles that,
+// FILL_DOUBLINGS times at most, and one that is not filled ends this. A probe is looked at
+// FILL_SAMPLES random places, so that no stride of the program's touches meets them; when 1, 2, 4,
+// 8 and 16 more blocks of its range have begun, because a program may allocate many blocks before
+// it fills them; and at its end. It is judged when all places are resident, at the last of these
+// looks, or at its end.
 //
 // Bound: an allocation, or the end of a block, looks at FILL_PLACES blocks, with FILL_SAMPLES calls
 // to the system each. A block may have ended meanwhile: only residence is asked for.
@@ -24,7 +25,8 @@
 // There, blocks of up to FILL_ASSUMED_BYTES count as filled and larger ones as not.
 //
 // What defeats it: blocks of one range of which some are filled and some are not; a program that
-// stops filling its blocks, for the next 16 to 256 of the range; blocks that are filled long after
+// stops filling its blocks, for the next 16 to 256 that need
+// more memory; blocks that are filled long after
 // they were allocated count as empty.
 #ifndef KEEL_ALLOCATOR_WARM_FILL_H
 #define KEEL_ALLOCATOR_WARM_FILL_H

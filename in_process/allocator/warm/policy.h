@@ -22,7 +22,7 @@
 //    all threads write, and no memory.
 // 3. What was used within the last period may come back: memory that the program frees stays
 //    until a whole period (half of KEEL_PURGE_DELAY_MS) has passed in which it was not needed. So
-//    used and idle together are at most the highest use of this and the last period, the budget,
+//    used and idle together go back to at most the highest use of this and the last period, the budget,
 //    and what the keeper or kl_warm has prepared (policy_is_above). A unit of 2 MiB is populated,
 //    and the keeper prepares memory, only within that. Afterwards idle memory goes back down to
 //    half the budget. The keeper returns it, or without one the slow paths, a quantum each.
@@ -44,16 +44,17 @@
 // one of 200 MiB: nobody has seen yet that the program fills such blocks. Idle memory is measured
 // against the highest use of the last two periods and not against the use of the moment: else a
 // program that frees and allocates the same 40 MiB in turn would take all of its page faults again
-// each time. What is above that goes back at once when a block above 4 MiB is freed, else a quantum
-// with each slow path: free slices first, because they fit fewer requests than a mapping. A program
-// of one thread that frees its memory and then only sleeps, or calls only fast paths, keeps what it
-// freed.
+// each time. The free of a mapping, or of a block above 4 MiB, returns what exceeds that; each
+// other slow path returns 64 KiB of it. Mappings that were not needed in this period go first, then
+// free slices, then other mappings. A program of one thread that frees its memory and then only
+// sleeps, or calls only fast paths, keeps what it freed.
 //
 // What defeats it: threads that use memory one after the other, each on pages of its own, because
 // free blocks of a page stay in its thread's heap. Programs whose blocks grow and shrink above 64
-// KiB leave pieces that no request fits, and then each request takes cold memory and each slow path
-// returns a quantum. Programs that fill their blocks but for a few bytes of each system page; what
-// a program touches inside of a warm page is not seen.
+// KiB leave pieces that no request fits: each request takes cold memory, and 64 KiB in each slow
+// path may be less than that, so that idle memory exceeds the bound. Programs that fill their
+// blocks but for a few bytes of each system page; what a program touches inside of a warm page is
+// not seen.
 #ifndef KEEL_ALLOCATOR_WARM_POLICY_H
 #define KEEL_ALLOCATOR_WARM_POLICY_H
 
@@ -86,7 +87,7 @@ enum {
     FILLED_ENOUGH = 3,   // pages of a class that a thread has filled; 2: no fewer faults
     SPARSE_SHARE = 8,    // of a large block on cold memory, the part that counts as used
     FILL_DRAWS = 8,      // fill.h: one block in so many is a probe,
-    FILL_DOUBLINGS = 5,  // and after so many filled ones one in 256; 0: patterns 1.11 in time
+    FILL_DOUBLINGS = 5,  // and after so many filled ones one in 256; 0: patterns 1.10 in time
     FILL_WEIGHT = 1,     // fill.h: the estimate before, against a new probe
     FILL_ENOUGH = 208,   // fill.h: in 256ths; what is not filled is a quarter of what is
     CAP_WARM = 16,       // slices that stay warm even above a control group's limit

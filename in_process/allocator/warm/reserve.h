@@ -1,8 +1,9 @@
 // Populating and discarding free slices, as the policy (policy.h) demands. Free slices that occupy
 // memory are *dirty*; requests take them first, without a page fault.
 //
-// Bound: one call of reserve_step makes at most one madvise, of at most PURGE_QUANTUM_SLICES, and
-// at most one munmap, of at most 1 MiB of a freed mapping. If a keeper runs, it does nothing.
+// Bound: one call of reserve_step returns at most PURGE_QUANTUM_SLICES, with one call to the system
+// (two in a unit), and at most 1 MiB of a freed mapping, with three. If a keeper runs, it does
+// nothing.
 #ifndef KEEL_ALLOCATOR_WARM_RESERVE_H
 #define KEEL_ALLOCATOR_WARM_RESERVE_H
 
@@ -21,9 +22,9 @@ void reserve_note(void);
 // runs. False: there was nothing to do.
 bool reserve_step(void);
 
-// The same after the release of a block of more than RESERVE_LARGE_SLICES slices. The latency
-// contract does not cover such a block, so one call may discard as many slices as the block has,
-// run by run: at most 40 calls to the system.
+// The same after the release of a mapping or of more than RESERVE_LARGE_SLICES slices, and even if a
+// keeper runs. One call returns at most as much as the block had. The latency contract does not
+// cover blocks of more than RESERVE_LARGE_SLICES: at most 44 calls to the system, else 12.
 #define RESERVE_LARGE_SLICES ((size_t)64) // 4 MiB
 void reserve_step_large(size_t slices);
 
