@@ -1,7 +1,8 @@
 // Jumbo blocks: each is a mapping of its own. Blocks of 4 MiB or more are jumbos, except those up
 // to 64 MiB that find enough warm slices. A block of 512 KiB or more becomes a jumbo too if it
-// takes a cached mapping (not in the secure flavour), and so does an aligned block that does not fit into a superblock
-// (large/large.c). The metadata of the slice in which the mapping begins describes it.
+// takes a cached mapping (not in the secure flavour), and so does an aligned block that does not
+// fit into a superblock (large/large.c). The metadata of the slice in which the mapping begins
+// describes it.
 //
 // A mapping need not begin at a slice's start: since it is larger than a slice, no two jumbos begin
 // in the same one.
