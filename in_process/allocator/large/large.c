@@ -75,9 +75,9 @@ static struct large large_packed(size_t bytes) {
 // Smaller blocks would divide mappings into more pieces than the system admits mappings.
 #define CACHED_BYTES_MIN ((size_t)512 << 10)
 
-// Takes a part of a cached mapping. Else a program that frees a block of some MiB and then allocates
-// smaller ones keeps the memory of both. In the secure flavour, which keeps no mapping in quarantine,
-// only a block that is a mapping anyway.
+// Takes a part of a cached mapping. Else a program that frees a block of some MiB and then
+// allocates smaller ones keeps the memory of both. In the secure flavour, which keeps no mapping in
+// quarantine, only a block that is a mapping anyway.
 static struct large large_cached(size_t bytes, size_t alignment, bool filled) {
     if (bytes < (KEEL_SECURE ? LARGE_MOVABLE_BYTES : CACHED_BYTES_MIN)) return large_none;
     if (alignment > os_page_bytes() || !mapping_cache_has(bytes)) return large_none;

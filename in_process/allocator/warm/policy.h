@@ -20,9 +20,9 @@
 //
 //    All heaps together keep a quarter of it for themselves: that saves writes to cache lines which
 //    all threads write, and no memory.
-// 3. What was used within the last period may come back: memory that the program frees stays
-//    until a whole period (half of KEEL_PURGE_DELAY_MS) has passed in which it was not needed. So
-//    used and idle together go back to at most the highest use of this and the last period, the budget,
+// 3. What was used within the last period may come back: memory that the program frees stays until
+//    a whole period (half of KEEL_PURGE_DELAY_MS) has passed in which it was not needed. So used
+//    and idle together go back to at most the highest use of this and the last period, the budget,
 //    and what the keeper or kl_warm has prepared (policy_is_above). A unit of 2 MiB is populated,
 //    and the keeper prepares memory, only within that. Afterwards idle memory goes back down to
 //    half the budget. The keeper returns it, or without one the slow paths, a quantum each.
