@@ -192,9 +192,10 @@ struct run reserve_take(unsigned slices) {
     return run_allocate_warm(slices);
 }
 
-// Returns at most `slices` free slices, or bytes_max of a mapping, if the policy's bound is exceeded:
-// a mapping that was not needed in this period, then free slices, then any mapping. A unit more than
-// what exceeds it: else the bound would admit none until the program uses as much again. In slices.
+// Returns at most `slices` free slices, or bytes_max of a mapping, if the policy's bound is
+// exceeded: a mapping that was not needed in this period, then free slices, then any mapping. A
+// unit more than what exceeds it: else the bound would admit none until the program uses as much
+// again. In slices.
 static size_t give_back(size_t slices, size_t bytes_max, unsigned* calls) {
     size_t excess = policy_excess();
     if (excess == 0) return 0;

@@ -22,8 +22,8 @@ void reserve_note(void);
 // runs. False: there was nothing to do.
 bool reserve_step(void);
 
-// The same after the release of a mapping or of more than RESERVE_LARGE_SLICES slices, and even if a
-// keeper runs. One call returns at most as much as the block had. The latency contract does not
+// The same after the release of a mapping or of more than RESERVE_LARGE_SLICES slices, and even if
+// a keeper runs. One call returns at most as much as the block had. The latency contract does not
 // cover blocks of more than RESERVE_LARGE_SLICES: at most 44 calls to the system, else 12.
 #define RESERVE_LARGE_SLICES ((size_t)64) // 4 MiB
 void reserve_step_large(size_t slices);
