@@ -157,10 +157,10 @@ static bool jumbo_shrink(struct page* page, size_t bytes) {
     return true;
 }
 
-// The grown part of a filled block is on huge pages where it covers whole ones.
-static void* enter_grown(uintptr_t owner, char* start, size_t bytes, bool filled) {
-    if (filled) os_prefer_huge_pages(start, bytes);
+// The block again, perhaps elsewhere and with another size.
+static void* enter_again(uintptr_t owner, char* start, size_t bytes, bool sparse) {
     jumbo_enter(page_of(start), owner, start, bytes);
+    if (sparse) policy_begin_sparse(page_of(start));
     return start;
 }
 
@@ -169,26 +169,32 @@ static void* resize_mapping(struct page* page, size_t bytes) {
     uintptr_t owner = atomic_get(&page->owner);
     char* old_start = page->start;
     size_t old_bytes = page->bytes;
+    bool doubles = old_bytes >= HUGE_SLICES * SLICE_BYTES && bytes >= old_bytes + old_bytes / 2;
+    bool sparse = page->sparse != 0;
+    bool filled = (sparse || doubles) && fill_is_seen(old_start, old_bytes);
+    if (filled) sparse = false;
     jumbo_leave(page); // before another thread may map the range or its tail
     struct mapping warm = {old_start, old_bytes};
-    if (bytes > old_bytes && mapping_cache_extend(&warm, bytes)) {
-        jumbo_enter(page_of(warm.start), owner, warm.start, warm.bytes);
-        return warm.start;
-    }
-    if (bytes > old_bytes && mapping_cache_has(bytes)) { // a copy takes no page fault
-        jumbo_enter(page, owner, old_start, old_bytes);
+    if (bytes > old_bytes && mapping_cache_extend(&warm, bytes))
+        return enter_again(owner, warm.start, warm.bytes, sparse);
+    // A copy takes no page fault, but would make all of a sparse block resident.
+    if (bytes > old_bytes && !sparse && mapping_cache_has(bytes)) {
+        (void)enter_again(owner, old_start, old_bytes, sparse);
         return NULL;
     }
-    bool filled = policy_may_have_huge() && fill_doubles(old_start, old_bytes, bytes);
-    if (os_remap(old_start, old_bytes, bytes)) return enter_grown(owner, old_start, bytes, filled);
-    char* start = move_to_grow(old_start, old_bytes, bytes);
-    if (start == NULL && bytes > old_bytes) start = copy_to_grow(old_start, old_bytes, bytes);
-    if (start == NULL) {
-        jumbo_enter(page, owner, old_start, old_bytes);
-        return NULL;
+    char* start = old_start;
+    if (!os_remap(old_start, old_bytes, bytes)) {
+        start = move_to_grow(old_start, old_bytes, bytes);
+        if (start == NULL && bytes > old_bytes) start = copy_to_grow(old_start, old_bytes, bytes);
+        if (start == NULL) {
+            (void)enter_again(owner, old_start, old_bytes, sparse);
+            return NULL;
+        }
+        mapping_cache_unmap((struct mapping){old_start, old_bytes});
     }
-    mapping_cache_unmap((struct mapping){old_start, old_bytes});
-    return enter_grown(owner, start, bytes, filled);
+    // The grown part of a filled block is on huge pages where it covers whole ones.
+    if (filled && doubles && policy_may_have_huge()) os_prefer_huge_pages(start, bytes);
+    return enter_again(owner, start, bytes, sparse);
 }
 
 void* jumbo_resize(struct page* page, size_t bytes) {

@@ -159,7 +159,8 @@ static void* leave_run(struct page* page, size_t bytes) {
     KEEL_ASSERT((atomic_get(&page->owner) & PAGE_LARGE) != 0);
     char* start = page->start;
     if (bytes < LARGE_MOVABLE_BYTES || arena_of(start) != NULL) return NULL;
-    if (mapping_cache_has(bytes)) return NULL; // a copy takes no page fault
+    bool sparse = page->sparse != 0 && !fill_is_seen(start, page->bytes);
+    if (!sparse && mapping_cache_has(bytes)) return NULL; // as in resize_mapping (jumbo.c)
     uintptr_t heap = atomic_get(&page->owner) & ~(uintptr_t)PAGE_FLAGS;
     fill_end(start, page->bytes); // before its memory leaves
     void* moved = jumbo_adopt(heap, start, page->bytes, bytes);
@@ -167,6 +168,7 @@ static void* leave_run(struct page* page, size_t bytes) {
     unsigned slices = (unsigned)(page->bytes / SLICE_BYTES);
     large_end(page);
     run_release_empty(start, slices);
+    if (sparse) policy_begin_sparse(page_of(moved));
     return moved;
 }
 

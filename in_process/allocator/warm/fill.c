@@ -145,8 +145,7 @@ void fill_end(const char* start, size_t bytes) {
     }
 }
 
-bool fill_doubles(const char* start, size_t bytes, size_t bytes_after) {
-    if (bytes < HUGE_SLICES * SLICE_BYTES || bytes_after < bytes + bytes / 2) return false;
+bool fill_is_seen(const char* start, size_t bytes) {
     return filled_samples(start, bytes, true) == FILL_SAMPLES;
 }
 

@@ -56,9 +56,8 @@ void fill_watch(char* start, size_t span, size_t bytes);
 // It is about to end, to move, or to change its size. O(1) unless it is watched.
 void fill_end(const char* start, size_t bytes);
 
-// A block that is about to grow. True: it is filled, as far as random places show, and grows by
-// half its size or more. Then what it gets is likely to be filled, too. FILL_SAMPLES calls at most.
-bool fill_doubles(const char* start, size_t bytes, size_t bytes_after);
+// True: the block is filled, as far as FILL_SAMPLES random places show.
+bool fill_is_seen(const char* start, size_t bytes);
 
 // Forgets all. For tests.
 void fill_forget(void);

@@ -5,6 +5,7 @@
 #include "allocator/space/run.h"
 #include "allocator/space/window.h"
 #include "allocator/warm/fill.h"
+#include "allocator/warm/mapping_cache.h"
 #include "allocator/warm/policy.h"
 #include "base/bits.h"
 #include "base/counters.h"
@@ -175,6 +176,37 @@ static void test_neighbours(void) {
     kl_free(grown);
     free_neighbours();
     CHECK(run_check() && jumbo_live_bytes() == 0);
+}
+
+static size_t pages_in(void* start, size_t bytes) {
+    size_t pages = 0;
+    for (size_t at = 0; at < bytes; at += SLICE_BYTES)
+        pages += occupies_memory((char*)start + at, SLICE_BYTES);
+    return pages;
+}
+
+// A block that is touched here and there stays so when it grows beside a freed mapping that is large
+// enough: a copy would make all of it resident. From slices, and as a mapping.
+static void test_sparse_block_grows(void) {
+    mapping_cache_clear();
+    fill_forget();
+    char* block = kl_malloc(2 * MIB);
+    char* behind = kl_malloc(2 * MIB);
+    char* cached = kl_malloc(256 * MIB);
+    char* last = kl_malloc(8 * MIB);
+    CHECK(block != NULL && behind != NULL && cached != NULL && last != NULL);
+    block[0] = 1;
+    kl_free(cached);
+    for (size_t bytes = 8 * MIB; bytes <= 128 * MIB; bytes *= 2) {
+        CHECK(mapping_cache_has(bytes));
+        block = kl_realloc(block, bytes);
+        CHECK(block != NULL && block[0] == 1 && page_of(block)->sparse == 1);
+        CHECK(pages_in(block, bytes) == 1);
+    }
+    kl_free(block);
+    kl_free(behind);
+    kl_free(last);
+    mapping_cache_clear();
 }
 
 // Where the system sees two mappings in a block, it does not move them; then the block is copied,
@@ -414,6 +446,7 @@ int main(void) {
     test_in_child(test_edge_of_a_window);
     if (!KEEL_SECURE && !KEEL_DEBUG) test_in_child(test_shrinking_blocks);
     test_in_child(test_neighbours); // whose window nothing describes yet
+    test_in_child(test_sparse_block_grows);
     test_in_turn();
     test_small_steps();
     test_one_step();
