@@ -115,8 +115,8 @@ static void free_large(struct page* page) {
         return;
     }
     size_t slices = page->bytes / SLICE_BYTES;
-    bool is_mapping = (atomic_get(&page->owner) & PAGE_JUMBO) != 0;
     if (keep_large(page, slices)) return;
+    bool is_mapping = (atomic_get(&page->owner) & PAGE_JUMBO) != 0;
     uint64_t begun = slow_path_begin_large(thread_heap->draws);
     large_release(page);
     if ((slices > RESERVE_LARGE_SLICES || is_mapping) && !heap_is_realtime(thread_heap))

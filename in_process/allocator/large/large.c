@@ -97,7 +97,7 @@ static struct large large_warm(size_t bytes, size_t alignment) {
 static struct large large_resident(size_t bytes, size_t alignment) {
     size_t slices = slices_for(bytes);
     struct large block = large_none;
-    if (slices <= HUGE_SLICES) block = large_of_run(reserve_take((unsigned)slices), slices);
+    if (slices <= HUGE_SLICES) block = large_of_run(reserve_take_of_unit((unsigned)slices), slices);
     if (block.start != NULL || KEEL_SECURE || slices < HUGE_SLICES / 2) return block;
     return large_jumbo(bytes, alignment, true);
 }

@@ -104,8 +104,8 @@ struct policy {
     atomic_bits peak_now;    // highest use of this period
     atomic_bits peak_before; // and of the last one
     atomic_bits lowest;      // lowest number of free touched slices in this period
-    atomic_bits lowest_cached; // lowest number of bytes of cached mappings in this period
     atomic_bits surplus; // of them, those that the last period did not need, less those returned
+    atomic_bits lowest_cached; // lowest number of bytes of cached mappings in this period
     atomic_bits period_end_ms; // 0: no period has begun
     atomic_bits target;        // free touched slices that the keeper prepares or kl_warm demands
     atomic_bits cap;           // live and idle slices that the control group admits; 0: no limit

@@ -184,12 +184,21 @@ size_t reserve_populate_unit(unsigned slices) {
     return done;
 }
 
-struct run reserve_take(unsigned slices) {
-    KEEL_ASSERT(slices > 0 && slices <= RUN_SLICES_MAX);
-    struct run run = run_allocate_warm(slices);
-    if (run.start != NULL || reserve_populate_unit(slices) == 0) return run;
+struct run reserve_take_of_unit(unsigned slices) {
+    KEEL_ASSERT(slices > 0 && slices <= HUGE_SLICES);
+    if (reserve_populate_unit(slices) == 0) return (struct run){NULL, false, false, 0};
     count_event(EVENT_UNITS, 1);
     return run_allocate_warm(slices);
+}
+
+struct run reserve_take(unsigned slices) {
+    struct run run = run_allocate_warm(slices);
+    return run.start != NULL ? run : reserve_take_of_unit(slices);
+}
+
+static size_t unmap_oldest(size_t bytes_max, unsigned* calls) {
+    *calls += MAPPING_CUT_CALLS;
+    return mapping_cache_age(UINT64_MAX, bytes_max) / SLICE_BYTES;
 }
 
 // Returns at most `slices` free slices, or bytes_max of a mapping, if the policy's bound is
@@ -202,14 +211,12 @@ static size_t give_back(size_t slices, size_t bytes_max, unsigned* calls) {
     size_t most = excess + HUGE_SLICES;
     if (most < slices) slices = most;
     if (most * SLICE_BYTES < bytes_max) bytes_max = most * SLICE_BYTES;
-    size_t done = 0;
-    bool unneeded = policy_has_unneeded_mappings();
-    if (!unneeded) done = discard((unsigned)slices, calls);
-    if (done == 0) {
-        *calls += MAPPING_CUT_CALLS;
-        done = mapping_cache_age(UINT64_MAX, bytes_max) / SLICE_BYTES;
+    if (policy_has_unneeded_mappings()) {
+        size_t done = unmap_oldest(bytes_max, calls);
+        return done > 0 ? done : discard((unsigned)slices, calls);
     }
-    return done > 0 || !unneeded ? done : discard((unsigned)slices, calls);
+    size_t done = discard((unsigned)slices, calls);
+    return done > 0 ? done : unmap_oldest(bytes_max, calls);
 }
 
 // A keeper returns what was not needed, but threads can exceed the bound faster than it looks.
@@ -234,13 +241,13 @@ bool reserve_step(void) {
     if (policy_has_keeper()) return false;
     size_t due = policy_surplus();
     bool aged = mapping_cache_bytes() > 0 && mapping_cache_age(os_clock_ms(), STEP_UNMAP_BYTES) > 0;
-    unsigned calls = 0;
     if (due > 0) {
-        size_t done = discard(PURGE_QUANTUM_SLICES, &calls);
+        size_t done = reserve_discard(PURGE_QUANTUM_SLICES);
         policy_returned(done > 0 ? done : due);
         return true;
     }
-    return (!aged && give_back(PURGE_QUANTUM_SLICES, STEP_UNMAP_BYTES, &calls) > 0) || aged;
+    unsigned calls = 0; // bounded by the arguments
+    return aged || give_back(PURGE_QUANTUM_SLICES, STEP_UNMAP_BYTES, &calls) > 0;
 }
 
 void reserve_discard_all(void) {

@@ -47,6 +47,8 @@ size_t reserve_populate_unit(unsigned slices);
 // Takes warm slices for memory that will be filled. If none fit, and the policy admits it, this
 // thread populates a unit. Start NULL: no warm slices.
 struct run reserve_take(unsigned slices);
+// The second half of that: for a caller that has found no warm slices. slices <= HUGE_SLICES.
+struct run reserve_take_of_unit(unsigned slices);
 
 // True while a thread populates or discards slices, which no other thread can take meanwhile.
 bool reserve_is_maintained(void);

@@ -134,6 +134,31 @@ static void test_filled_later(void) {
     CHECK(fill_is_expected(2 * MIB));
 }
 
+static unsigned blocks_to_probe(size_t bytes) {
+    unsigned blocks = 1;
+    while (!fill_is_probe(bytes)) blocks++;
+    return blocks;
+}
+
+// Each filled probe doubles the number of blocks to the next one, and one that is not ends that.
+static void test_interval(void) {
+    begin();
+    char* block = allocate(3 * MIB);
+    fill_forget();
+    touch(block, 3 * MIB, 4 * KIB);
+    for (unsigned probes = 1; probes <= FILL_DOUBLINGS + 2; probes++) {
+        fill_watch(block, 3 * MIB, 3 * MIB);
+        fill_end(block, 3 * MIB);
+        unsigned doublings = probes < FILL_DOUBLINGS ? probes : FILL_DOUBLINGS;
+        CHECK(blocks_to_probe(3 * MIB) == (unsigned)FILL_DRAWS << doublings && fill_check());
+    }
+    CHECK(madvise(block, 3 * MIB, MADV_DONTNEED) == 0);
+    fill_watch(block, 3 * MIB, 3 * MIB);
+    fill_end(block, 3 * MIB);
+    CHECK(blocks_to_probe(3 * MIB) == FILL_DRAWS);
+    free_counted(block);
+}
+
 // A program that stops filling its blocks: the probe shows it.
 static void test_changes(void) {
     enum { BLOCKS = 64 };
@@ -206,6 +231,7 @@ int main(void) {
     test_strides();
     test_ranges();
     test_filled_later();
+    test_interval();
     test_changes();
     test_resized(3 * MIB / 2, 900 * KIB); // where it is
     test_resized(3 * MIB / 2, 3 * MIB);

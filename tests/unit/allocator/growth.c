@@ -185,8 +185,8 @@ static size_t pages_in(void* start, size_t bytes) {
     return pages;
 }
 
-// A block that is touched here and there stays so when it grows beside a freed mapping that is large
-// enough: a copy would make all of it resident. From slices, and as a mapping.
+// A block that is touched here and there stays so when it grows beside a freed mapping that is
+// large enough: a copy would make all of it resident. From slices, and as a mapping.
 static void test_sparse_block_grows(void) {
     mapping_cache_clear();
     fill_forget();
