@@ -202,16 +202,9 @@ bool large_contains(const void* address) {
            (size_t)((const char*)address - page->start) < page->bytes;
 }
 
-// A block that grew, or that is now known to have been filled, counts as used for the last time.
-static void note_used(struct page* page) {
-    fill_end(page->start, page->bytes);
-    if (fill_is_expected(page->bytes)) policy_end_sparse(page);
-    policy_note();
-}
-
 void large_release(struct page* page) {
     KEEL_ASSERT(page_is_large(page) && page->start != NULL);
-    note_used(page);
+    policy_note(); // a block that grew counts as used for the last time
     char* start = page->start;
     uintptr_t owner = atomic_get(&page->owner);
     if ((owner & PAGE_PACKED) != 0) {
