@@ -151,11 +151,11 @@ void kl_arena_info(kl_arena_t* handle, struct kl_arena_state* info) {
 #define RELEASE_TRIES 1000u // 0.1 s: other threads may return blocks all the time
 
 bool kl_arena_release(kl_arena_t* arena) {
-    for (unsigned tries = 0; tries < RELEASE_TRIES; tries++) {
-        bool later = KEEL_DEBUG && debug_empty_quarantine();
+    bool later = true;
+    for (unsigned tries = 0; tries < RELEASE_TRIES && later; tries++) {
+        if (KEEL_DEBUG && tries > 0) debug_wait();
+        later = KEEL_DEBUG && debug_empty_quarantine();
         if (arena_remove((struct arena*)arena)) return true;
-        if (!later) break;
-        debug_wait();
     }
     errno = EBUSY;
     return false;
