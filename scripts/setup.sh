@@ -27,6 +27,11 @@ test zstd zstd
 test xz xz-utils
 test faketime faketime
 test eatmydata eatmydata
+test /usr/include/SDL2/SDL.h libsdl2-dev
+test /usr/include/sqlite3.h libsqlite3-dev
+test /usr/include/lua5.4/lua.h liblua5.4-dev
+test /usr/include/vulkan/vulkan.h libvulkan-dev
+test /usr/share/vulkan/icd.d mesa-vulkan-drivers
 bench python3 python3
 bench zstd zstd
 systems mmdebstrap mmdebstrap
