@@ -1,5 +1,5 @@
-// keel_unreal.h: an FMalloc of Unreal Engine 5 that allocates from Keel. It is tested with a stand-in
-// for the engine's headers, not with the engine.
+// keel_unreal.h: an FMalloc of Unreal Engine 5 that allocates from Keel. It is tested with a
+// stand-in for the engine's headers, not with the engine.
 //
 // The engine creates its allocator in FPlatformMemory::BaseAllocator (UnixPlatformMemory.cpp), at
 // its first allocation. Nothing can replace it later, so this needs a build of the engine:
