@@ -27,6 +27,9 @@ test zstd zstd
 test xz xz-utils
 test faketime faketime
 test eatmydata eatmydata
+test /usr/lib/x86_64-linux-gnu/libjemalloc.so.2 libjemalloc2
+test /usr/lib/x86_64-linux-gnu/libmimalloc.so.2 libmimalloc2.0
+test /usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4 libtcmalloc-minimal4
 test /usr/include/SDL2/SDL.h libsdl2-dev
 test /usr/include/sqlite3.h libsqlite3-dev
 test /usr/include/lua5.4/lua.h liblua5.4-dev

@@ -107,6 +107,7 @@ if [ "$what" = all ]; then
     suite "programs, recorded" tests/recorder/real.sh build/bin/keel build/cmake/tests \
         sort perl sqlite node redis
     suite "programs, recorded again" tests/recorder/repeat.sh build/bin/keel build/cmake/tests
+    suite "names of allocators" tests/recorder/names.sh build/bin/keel build/lib
 fi
 suite "Rust" rust_tests
 

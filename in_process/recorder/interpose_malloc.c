@@ -120,6 +120,8 @@ static void* realloc_from(void* block, size_t size, const void* caller) {
             record(KL_RING_REALLOC_NULL, ticks(), created, size, origin(caller));
         return created;
     }
+    // A function that resizes the block has called realloc by name, and records the operation.
+    if (block == recorder_thread.deleting.block) return next.realloc(block, size);
     uint64_t from = origin(caller);
     record(KL_RING_REALLOC_BEGIN, ticks(), block, size, from);
     uint64_t old = (uint64_t)block & KL_EXTRA_MASK;

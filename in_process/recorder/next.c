@@ -1,6 +1,7 @@
 #include "next.h"
 
 #include "host.h"
+#include "names.h"
 #include <dlfcn.h>
 #include <link.h>
 #include <stdint.h>
@@ -29,6 +30,22 @@ struct next_functions next = {
         void* found = dlsym(RTLD_NEXT, #name);                                                     \
         if (found != NULL) memcpy(&next.name, &found, sizeof found);                               \
     } while (0)
+
+uintptr_t next_names[NAME_COUNT];
+bool next_has_names;
+
+// Most programs have none of these allocators, and a look-up that fails costs 1 µs. So it looks
+// first for a function that each of them has.
+static void names_find(void) {
+    static const char* const known[] = {"mallocx",   "je_mallocx", "_rjem_mallocx",
+                                        "mi_malloc", "tc_malloc",  "kl_malloc"};
+#define NAME_TEXT(symbol, ...) #symbol,
+    static const char* const names[NAME_COUNT] = {ALLOCATOR_NAMES(NAME_TEXT)};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (dlsym(RTLD_NEXT, known[i]) != NULL) next_has_names = true;
+    for (size_t i = 0; i < NAME_COUNT && next_has_names; i++)
+        next_names[i] = (uintptr_t)dlsym(RTLD_NEXT, names[i]);
+}
 
 static const void* next_malloc_address(void);
 
@@ -68,6 +85,7 @@ void next_resolve(void) {
     NEXT_LOOK_UP(free_sized);
     NEXT_LOOK_UP(free_aligned_sized);
     NEXT_LOOK_UP(mmap);
+    names_find();
     uintptr_t address = (uintptr_t)next_malloc_address();
     dl_iterate_phdr(object_range, &address);
     // A dlsym that fails allocates its error message. The next dlsym that succeeds frees the
@@ -140,6 +158,10 @@ const char* host_other_allocator(void) {
     memcpy(&others[5], &next.memalign, sizeof others[5]);
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (others[i] != NULL && object_of(others[i]) != own) return path_of(others[i]);
+    for (size_t i = 0; i < NAME_COUNT && next_has_names; i++) {
+        const void* named = (const void*)next_names[i];
+        if (named != NULL && object_of(named) != own) return path_of(named);
+    }
     return "";
 }
 

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct next_functions {
@@ -26,6 +27,10 @@ struct next_functions {
 // The first call of the process writes it once. Before that it contains the C library's own
 // functions, because ld.so and dlsym may allocate while the next definitions are looked up.
 extern struct next_functions next;
+
+// The definitions of the functions in names.h; 0: there is none. next_has_names: there is one.
+extern uintptr_t next_names[];
+extern bool next_has_names;
 
 // Looks up all functions that come after the recorder in the search order. This thread must not
 // record during the call.

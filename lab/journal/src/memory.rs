@@ -60,8 +60,8 @@ pub struct OtherAllocator {
     /// The object file.
     pub path: String,
     /// Whether it answers recorded calls: it defines some of malloc's family, such as
-    /// `aligned_alloc`. Otherwise its functions have other names, and their calls are not in the
-    /// journal.
+    /// `aligned_alloc`, or functions of its own that the recorder knows. Otherwise the calls of its
+    /// functions are not in the journal.
     pub recorded: bool,
 }
 

@@ -1,0 +1,221 @@
+// The functions with which jemalloc, mimalloc, TCMalloc and libkeel extend malloc, and those that
+// they offer beside the C library's malloc. The program's calls of these functions are redirected
+// here (redirect.h), if a library of the program defines them.
+//
+// A table describes each function: what it does, and which of its arguments is what. One function
+// interprets the table.
+#include "base/attributes.h"
+#include "names.h"
+#include "next.h"
+#include "origin.h"
+#include "redirect.h"
+#include "thread.h"
+#include <dlfcn.h>
+#include <string.h>
+
+// Integers and pointers in the order of the arguments. All of these functions have at most six.
+enum { ARGUMENTS = 6 };
+typedef uintptr_t (*any_function)(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t);
+
+struct call {
+    const struct name* name;
+    any_function next;
+    const uintptr_t* arguments;
+    const void* caller;
+    bool on; // the call is recorded
+};
+
+static uintptr_t next_call(const struct call* call) {
+    const uintptr_t* a = call->arguments;
+    return call->next(a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+// An argument by its position from 1; `missing` if the function has no such argument.
+static uintptr_t argument(const struct call* call, uint8_t position, uintptr_t missing) {
+    return position != 0 ? call->arguments[position - 1] : missing;
+}
+
+static size_t requested(const struct call* call) {
+    return argument(call, call->name->size, 0) * argument(call, call->name->count, 1);
+}
+
+enum { JEMALLOC_ALIGN = 63, JEMALLOC_ZERO = 64 };
+
+static size_t alignment(const struct call* call) {
+    uintptr_t flags = argument(call, call->name->flags, 0);
+    size_t aligned = (size_t)1 << (flags & JEMALLOC_ALIGN);
+    return argument(call, call->name->align, aligned);
+}
+
+static void allocation_record(const struct call* call, uint64_t before, uintptr_t block,
+                              size_t size) {
+    if (!call->on || block == 0) return;
+    // The allocator may have called malloc by name.
+    if (recorder_thread.head != before && thread_recorded_allocation(before, (void*)block)) return;
+    size_t align = alignment(call);
+    bool zero = call->name->zero || (argument(call, call->name->flags, 0) & JEMALLOC_ZERO) != 0;
+    uint64_t from = origin(call->caller);
+    if (align > 1) {
+        record(KL_RING_ALIGNED, ticks(), (void*)block, size_with_align(size, align), from);
+    } else {
+        record(zero ? KL_RING_CALLOC : KL_RING_MALLOC, ticks(), (void*)block, size, from);
+    }
+}
+
+static uintptr_t allocate(const struct call* call) {
+    uint64_t before = recorder_thread.head;
+    uintptr_t result = next_call(call);
+    allocation_record(call, before, result, requested(call));
+    return result;
+}
+
+// The size is known only from the result.
+static uintptr_t copy_string(const struct call* call) {
+    uint64_t before = recorder_thread.head;
+    uintptr_t result = next_call(call);
+    bool is_new = result != 0 && result != argument(call, call->name->block, 0);
+    if (is_new) allocation_record(call, before, result, strlen((const char*)result) + 1);
+    return result;
+}
+
+// Returns an error number, and stores the block.
+static uintptr_t store(const struct call* call) {
+    uint64_t before = recorder_thread.head;
+    uintptr_t result = next_call(call);
+    const uintptr_t* block = (const uintptr_t*)argument(call, call->name->block, 0);
+    if ((int)result == 0) allocation_record(call, before, *block, requested(call));
+    return result;
+}
+
+// An operator of C++ may end by an exception.
+static void deleting_restore(const struct deleting* outer) {
+    recorder_thread.deleting = *outer;
+}
+#define DELETING(address)                                                                          \
+    struct deleting outer __attribute__((cleanup(deleting_restore))) = recorder_thread.deleting;   \
+    recorder_thread.deleting = (struct deleting) {                                                 \
+        (const void*)(address), 0                                                                  \
+    }
+
+static uintptr_t release(const struct call* call) {
+    uintptr_t block = argument(call, call->name->block, 0);
+    if (call->on && block != 0 && (const void*)block != recorder_thread.deleting.block) {
+        uint64_t hint = call->name->size != 0 ? hint_size(requested(call)) : 0;
+        if (hint != 0 && alignment(call) > 1) hint |= hint_align(alignment(call));
+        uint64_t from = origin(call->caller);
+        record(KL_RING_FREE, ticks(), (void*)block, hint, from);
+    }
+    DELETING(block);
+    (void)outer;
+    return next_call(call);
+}
+
+// Returns the address of the resized block that the result stands for; 0: none.
+static uintptr_t resized(const struct call* call, uintptr_t block, uintptr_t result) {
+    if (call->name->kind != NAME_EXTEND) return result;
+    return result >= requested(call) ? block : 0; // the result is the usable size
+}
+
+static uintptr_t resize(const struct call* call) {
+    uintptr_t block = argument(call, call->name->block, 0);
+    if (block == 0) {
+        if (call->name->kind != NAME_RESIZE) return next_call(call);
+        uint64_t before = recorder_thread.head;
+        uintptr_t result = next_call(call);
+        allocation_record(call, before, result, requested(call));
+        return result;
+    }
+    bool is_inner = (const void*)block == recorder_thread.deleting.block;
+    if (!call->on || is_inner) return next_call(call);
+    size_t size = requested(call);
+    uint64_t from = origin(call->caller);
+    record(KL_RING_REALLOC_BEGIN, ticks(), (void*)block, size, from);
+    uint64_t before = recorder_thread.head;
+    DELETING(block);
+    (void)outer;
+    uintptr_t result = next_call(call);
+    uintptr_t moved = resized(call, block, result);
+    // Without a block: with size 0 the old block was freed, otherwise it is live.
+    bool freed = moved == 0 && (size == 0 || call->name->frees_on_failure);
+    bool recorded = moved != 0 && recorder_thread.head != before &&
+                    thread_recorded_allocation(before, (void*)moved);
+    record(KL_RING_REALLOC_END, ticks(), recorded ? NULL : (void*)moved,
+           freed || recorded ? 0 : size, block & KL_EXTRA_MASK);
+    return result;
+}
+
+static void block_record(const void* block, const void* caller) {
+    if (block == NULL) return;
+    uint64_t from = origin(caller);
+    record(KL_RING_FREE, ticks(), block, 0, from);
+}
+static bool keel_visit(const void* area, const void* block, void* caller) {
+    (void)area;
+    block_record(block, caller);
+    return true;
+}
+static bool mimalloc_visit(const void* heap, const void* area, const void* block, size_t size,
+                           void* caller) {
+    (void)heap;
+    (void)area;
+    (void)size;
+    block_record(block, caller);
+    return true;
+}
+
+// Frees all blocks of a heap. Each of them is recorded as freed.
+static uintptr_t destroy(const struct call* call) {
+    bool is_keel = strcmp(call->name->visit, "kl_heap_visit") == 0;
+    any_function visit = (any_function)dlsym(RTLD_NEXT, call->name->visit);
+    any_function backing = (any_function)dlsym(RTLD_NEXT, call->name->backing);
+    uintptr_t visitor = is_keel ? (uintptr_t)keel_visit : (uintptr_t)mimalloc_visit;
+    uintptr_t heap = call->arguments[0];
+    bool is_visited = call->on && heap != 0 && visit != NULL && backing != NULL;
+    if (is_visited && heap != backing(0, 0, 0, 0, 0, 0))
+        visit(heap, true, visitor, (uintptr_t)call->caller, 0, 0);
+    return next_call(call);
+}
+
+static uintptr_t interpret(const struct call* call) {
+    switch (call->name->kind) {
+    case NAME_ALLOCATE:
+        return allocate(call);
+    case NAME_STRING:
+        return copy_string(call);
+    case NAME_STORE:
+        return store(call);
+    case NAME_FREE:
+        return release(call);
+    case NAME_DESTROY:
+        return destroy(call);
+    default:
+        return resize(call);
+    }
+}
+
+static __attribute__((noinline)) uintptr_t
+redirected(const struct name* name, size_t index, const uintptr_t* arguments, const void* caller) {
+    struct call call = {.name = name, .arguments = arguments, .caller = caller};
+    call.next = (any_function)next_names[index];
+    call.on = recording();
+    return interpret(&call);
+}
+
+#define REDIRECTED(symbol, ...)                                                                    \
+    static uintptr_t redirected_##symbol(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d,       \
+                                         uintptr_t e, uintptr_t f) {                               \
+        static const struct name name = {__VA_ARGS__};                                             \
+        uintptr_t arguments[ARGUMENTS] = {a, b, c, d, e, f};                                       \
+        return redirected(&name, NAME_INDEX_##symbol, arguments, __builtin_return_address(0));     \
+    }
+ALLOCATOR_NAMES(REDIRECTED)
+
+#define REDIRECT(symbol, ...) {#symbol, (uintptr_t)redirected_##symbol},
+
+__attribute__((constructor)) static void names_load(void) {
+    if (!recording() || !next_has_names) return;
+    struct redirect redirects[] = {ALLOCATOR_NAMES(REDIRECT)};
+    for (size_t i = 0; i < NAME_COUNT; i++)
+        if (next_names[i] == 0) redirects[i].ours = 0;
+    redirect_apply(redirects, NAME_COUNT);
+}
