@@ -28,7 +28,8 @@ events() {
 kinds() {
     local kind
     for kind in $2; do
-        "$keel" info "$1" | awk -v kind="${kind%=*}" '$1 == kind { n = $2 } END { print kind "=" n+0 }'
+        kind=${kind%=*}
+        "$keel" info "$1" | awk -v kind="$kind" '$1 == kind { n = $2 } END { print kind "=" n+0 }'
     done | paste -sd ' '
 }
 
@@ -51,7 +52,8 @@ program() { # program NAME SOURCE FLAG...: compiles the program; the libraries m
         cat "$name.log"
     elif [ "$said" != "$expected" ]; then
         printf 'FAIL %s: the events are\n    %s\nand not\n    %s\n' "$name" "$said" "$expected"
-    elif said=$(kinds "$name.journal.parquet" "$expected_kinds") && [ "$said" != "$expected_kinds" ]; then
+    elif said=$(kinds "$name.journal.parquet" "$expected_kinds")
+        [ "$said" != "$expected_kinds" ]; then
         echo "FAIL $name: the kinds are $said and not $expected_kinds"
     else
         echo "ok   $name"
@@ -104,7 +106,8 @@ END
     cc -g -O2 -o library library.c -I "$root/integrations/memory" -I "$root/in_process/include" \
         -lsqlite3 -L "$libraries" -lkeel_api -Wl,-rpath,"$libraries"
     for limit in 1 1000; do
-        printf '[[within]]\nfunction = "keel_sqlite_malloc"\nlive_peak = "%s KiB"\n' $limit >budget.toml
+        printf '[[within]]\nfunction = "keel_sqlite_malloc"\nlive_peak = "%s KiB"\n' \
+            $limit >budget.toml
         "$keel" check --budget budget.toml -- ./library >library.$limit 2>&1
         code=$?
         if [ $code -ne $((limit < 1000)) ]; then

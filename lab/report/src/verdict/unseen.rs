@@ -109,8 +109,8 @@ fn beside(journal: &JournalFacts) -> impl Iterator<Item = String> + '_ {
         let file = file_name(path);
         match (recorded, name.as_str()) {
             (true, _) => format!(
-                "Two allocators answered the recorded calls: {file} some of them, and {} the others. \
-                 A replay makes all calls on one allocator.",
+                "Two allocators answered the recorded calls: {file} some of them, and {} the \
+                 others. A replay makes all calls on one allocator.",
                 file_name(&journal.allocator)
             ),
             (false, name) => format!(
