@@ -201,10 +201,10 @@ redirected(const struct name* name, size_t index, const uintptr_t* arguments, co
     return interpret(&call);
 }
 
-#define REDIRECTED(symbol, ...)                                                                    \
+#define REDIRECTED(symbol, does, ...)                                                              \
     static uintptr_t redirected_##symbol(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d,       \
                                          uintptr_t e, uintptr_t f) {                               \
-        static const struct name name = {__VA_ARGS__};                                             \
+        static const struct name name = {.kind = (does), __VA_ARGS__};                             \
         uintptr_t arguments[ARGUMENTS] = {a, b, c, d, e, f};                                       \
         return redirected(&name, NAME_INDEX_##symbol, arguments, __builtin_return_address(0));     \
     }
