@@ -6,25 +6,12 @@
 atomic_state os_confinement;
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#include <sys/mman.h>
+#define BY_INSTRUCTION 0
+#else
+#define BY_INSTRUCTION 1
+#endif
 
-// A sanitizer keeps a shadow of mapped memory. It observes the C library's functions.
-static intptr_t with_error(intptr_t result) {
-    return result == -1 ? -errno : result;
-}
-KEEL_EXPORT intptr_t kl_system_call(intptr_t number, uintptr_t a, uintptr_t b, uintptr_t c,
-                                    uintptr_t d, uintptr_t e, uintptr_t f) {
-    int saved = errno;
-    intptr_t result = number == SYS_mmap
-                          ? (intptr_t)mmap((void*)a, b, (int)c, (int)d, (int)e, (off_t)f)
-                      : number == SYS_munmap ? munmap((void*)a, b)
-                                             : syscall(number, a, b, c, d, e, f);
-    result = with_error(result);
-    errno = saved;
-    return result;
-}
-
-#elif defined(__x86_64__)
+#if BY_INSTRUCTION && defined(__x86_64__)
 
 KEEL_EXPORT KEEL_NOINLINE intptr_t kl_system_call(intptr_t number, uintptr_t a, uintptr_t b,
                                                   uintptr_t c, uintptr_t d, uintptr_t e,
@@ -40,7 +27,7 @@ KEEL_EXPORT KEEL_NOINLINE intptr_t kl_system_call(intptr_t number, uintptr_t a, 
     return result;
 }
 
-#elif defined(__aarch64__)
+#elif BY_INSTRUCTION && defined(__aarch64__)
 
 KEEL_EXPORT KEEL_NOINLINE intptr_t kl_system_call(intptr_t number, uintptr_t a, uintptr_t b,
                                                   uintptr_t c, uintptr_t d, uintptr_t e,
@@ -60,11 +47,21 @@ KEEL_EXPORT KEEL_NOINLINE intptr_t kl_system_call(intptr_t number, uintptr_t a, 
 }
 
 #else
+#include <sys/mman.h>
+
+// By the C library's functions: a sanitizer, which keeps a shadow of mapped memory, observes them,
+// and the call itself may take its arguments in another way (mmap of s390x takes their address).
+static intptr_t call(intptr_t number, uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d,
+                     uintptr_t e, uintptr_t f) {
+    if (number == SYS_mmap) return (intptr_t)mmap((void*)a, b, (int)c, (int)d, (int)e, (off_t)f);
+    if (number == SYS_munmap) return munmap((void*)a, b);
+    return syscall(number, a, b, c, d, e, f);
+}
 
 KEEL_EXPORT intptr_t kl_system_call(intptr_t number, uintptr_t a, uintptr_t b, uintptr_t c,
                                     uintptr_t d, uintptr_t e, uintptr_t f) {
     int saved = errno;
-    intptr_t result = syscall(number, a, b, c, d, e, f);
+    intptr_t result = call(number, a, b, c, d, e, f);
     if (result == -1) result = -errno;
     errno = saved;
     return result;
