@@ -62,8 +62,25 @@ KEEL_INLINE bool atomic_try_state(atomic_state* p, uint32_t* expected, uint32_t 
 }
 
 KEEL_INLINE bool atomic_try_small(atomic_small* p, uint8_t* expected, uint8_t desired) {
+#if defined(__GCC_HAVE_SYNC_COMPARE_AND_SWAP_1)
     return atomic_compare_exchange_strong_explicit(p, expected, desired, memory_order_acq_rel,
                                                    memory_order_relaxed);
+#else
+    // The processor has this operation only for a word (riscv64): that which contains the byte.
+    const uintptr_t at = (uintptr_t)p % sizeof(uint32_t);
+    atomic_state* word = (atomic_state*)((uintptr_t)p - at);
+    uint32_t seen = atomic_get(word), changed;
+    do {
+        changed = seen;
+        if (((uint8_t*)&seen)[at] != *expected) {
+            *expected = ((uint8_t*)&seen)[at];
+            return false;
+        }
+        ((uint8_t*)&changed)[at] = desired;
+    } while (!atomic_compare_exchange_weak_explicit(word, &seen, changed, memory_order_acq_rel,
+                                                    memory_order_relaxed));
+    return true;
+#endif
 }
 
 // A counter with one writer (its owner) and any number of readers: no read-modify-write needed.

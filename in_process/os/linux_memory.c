@@ -212,7 +212,7 @@ static bool ask_to_populate(void* start, size_t bytes) {
 
 static void touch_content(void* start, size_t bytes) {
     for (size_t at = 0; at < bytes; at += os_page_bytes())
-        (void)__atomic_fetch_or((char*)start + at, 0, __ATOMIC_RELAXED);
+        (void)__atomic_fetch_or((uint32_t*)((char*)start + at), 0, __ATOMIC_RELAXED);
 }
 
 bool os_populate(void* start, size_t bytes) {

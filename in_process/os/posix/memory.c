@@ -137,7 +137,7 @@ void os_zero(void* start, size_t bytes) {
 bool os_populate(void* start, size_t bytes) {
     count_call(EVENT_POPULATE);
     for (size_t at = 0; at < bytes; at += os_page_bytes())
-        (void)__atomic_fetch_or((char*)start + at, 0, __ATOMIC_RELAXED);
+        (void)__atomic_fetch_or((uint32_t*)((char*)start + at), 0, __ATOMIC_RELAXED);
     return true;
 }
 
