@@ -78,7 +78,7 @@ test-arm64: ## run the C tests for arm64 under emulation; installs the compiler 
 	@scripts/setup.sh build test arm64
 	@tests/arm64.sh
 
-test-posix: ## run the C tests on the layer of plain POSIX calls, KEEL_OS=posix (about 10 minutes)
+test-posix: ## run the C tests on the layer of plain POSIX calls, KEEL_OS=posix (about 5 minutes)
 	@scripts/setup.sh build test
 	@tests/platforms.sh posix
 

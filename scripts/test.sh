@@ -104,6 +104,7 @@ python_environment ||
 suite "C: allocator and recorder" c_tests
 if [ "$what" = all ]; then
     suite "C: torture of the secure flavour" secure_torture
+    suite "C: the layer of plain POSIX calls" tests/platforms.sh posix quick
     suite "programs, recorded" tests/recorder/real.sh build/bin/keel build/cmake/tests \
         sort perl sqlite node redis
     suite "programs, recorded again" tests/recorder/repeat.sh build/bin/keel build/cmake/tests
