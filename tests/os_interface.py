@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Checks the interface of in_process/os: os_interface.py ROOT.
 
-- No file of the allocator but one asks what the system is, or includes a header of a system.
+- No file of the allocator but those of override/ for one system asks what the system is, or includes a header of a system.
 - docs/reference/os-interface.md names each function of os/ that the allocator uses, no other one,
   and states their number.
-- The layers of Linux and of POSIX define the same functions of the headers that the allocator
+- The layers of Linux, Windows and POSIX define the same functions of the headers that the allocator
   includes.
 """
 import re
@@ -19,8 +19,8 @@ SYSTEM = re.compile(r"\b(__linux__|__APPLE__|_WIN32|__FreeBSD__|__NetBSD__|__Ope
                     r"|#include <(?:sys|linux|asm)/")
 CALL = re.compile(r"\b(os_[a-z_]+)\(")
 DEFINITION = re.compile(r"^[\w* ]*\b(os_[a-z_]+)\([^;{]*\{", re.M)
-# It replaces functions that only Linux has.
-LINUX_ONLY = ALLOCATOR / "override/filter.c"
+# They replace functions that only one system has.
+OF_ONE_SYSTEM = {ALLOCATOR / "override/filter.c", *(ALLOCATOR / "override/windows").iterdir()}
 faults = []
 
 
@@ -35,7 +35,7 @@ def sources(folder, pattern="*.[ch]"):
 
 used, headers = set(), set()
 for path in sources(ALLOCATOR):
-    if path == LINUX_ONLY:
+    if path in OF_ONE_SYSTEM:
         continue
     text = text_of(path)
     used |= set(CALL.findall(text))
@@ -59,7 +59,8 @@ for header in headers:
     declared |= set(CALL.findall(text))
 shared = {name for path in OS.glob("*.[ch]") if not path.name.startswith("linux_")
           for name in DEFINITION.findall(text_of(path))}
-layers = {"linux": OS.glob("linux_*.c"), "posix": (OS / "posix").glob("*.c")}
+layers = {"linux": OS.glob("linux_*.c"), "posix": (OS / "posix").glob("*.c"),
+          "windows": [*(OS / "windows").glob("*.c"), OS / "posix/absent.c"]}
 for layer, files in layers.items():
     defined = shared.union(*(DEFINITION.findall(text_of(path)) for path in files))
     faults += [f"the layer {layer} does not define {name}"

@@ -31,14 +31,28 @@ _Static_assert(sizeof(void*) == 8, "Keel needs a target with addresses of 64 bit
 #ifndef KEEL_UNRACED_UPDATE
 #define KEEL_UNRACED_UPDATE KEEL_UNRACED
 #endif
+#if defined(_WIN32)
+#if defined(KEEL_IS_DLL)
+#define KEEL_EXPORT __declspec(dllexport)
+#else
+#define KEEL_EXPORT
+#endif
+#define KEEL_HIDDEN
+#else
 #define KEEL_EXPORT __attribute__((visibility("default")))
 // For a variable that a fast path reads: the compiler reads it at its place, not through a table.
 #define KEEL_HIDDEN __attribute__((visibility("hidden")))
+#endif
 
 // For a variable of several kilobytes that is zero at first: behind the small ones, so that these
 // share few system pages. LARGER: behind those as well, because a process touches little of it.
+#if defined(_WIN32) // where a section with another name than .bss lies in the file
+#define KEEL_LARGE
+#define KEEL_LARGER
+#else
 #define KEEL_LARGE __attribute__((section(".bss.large")))
 #define KEEL_LARGER __attribute__((section(".bss.larger")))
+#endif
 
 // Thread-local variables at a fixed offset from the thread pointer: no call to __tls_get_addr, no
 // lazy allocation inside malloc. Works with LD_PRELOAD and static linking, and with dlopen while
@@ -48,7 +62,11 @@ _Static_assert(sizeof(void*) == 8, "Keel needs a target with addresses of 64 bit
 #define KEEL_TLS_MODEL "initial-exec"
 #define KEEL_TLS_IS_STATIC 1 // every thread's variables are at fixed places from its pointer
 #endif
+#if defined(_WIN32) // where there is one model
+#define KEEL_TLS _Thread_local
+#else
 #define KEEL_TLS _Thread_local __attribute__((tls_model(KEEL_TLS_MODEL)))
+#endif
 
 // Hides a value from the compiler, which then keeps it in one register and does not form a second
 // address from the same symbol.

@@ -8,6 +8,13 @@ static void text_char(struct text* text, char c) {
     text->length++;
 }
 
+const char* text_last(const char* text, char wanted, size_t length) {
+    while (length-- > 0) {
+        if (text[length] == wanted) return text + length;
+    }
+    return NULL;
+}
+
 void text_begin(struct text* text, char* buffer, size_t size) {
     text->buffer = buffer;
     text->size = size;

@@ -14,6 +14,9 @@ struct text {
     size_t length; // bytes of the whole text; > size - 1: it was cut
 };
 
+// The last such character of a text without a terminator, or NULL.
+const char* text_last(const char* text, char wanted, size_t length);
+
 void text_begin(struct text* text, char* buffer, size_t size);
 void text_string(struct text* text, const char* string);
 void text_decimal(struct text* text, uint64_t value);

@@ -1,5 +1,6 @@
 #include "os/process.h"
 #include <dlfcn.h>
+#include <stdlib.h>
 
 void* os_symbol(const char* name) {
     return dlsym(RTLD_DEFAULT, name);
@@ -7,4 +8,8 @@ void* os_symbol(const char* name) {
 
 void* os_next_symbol(const char* name) {
     return dlsym(RTLD_NEXT, name);
+}
+
+char* os_real_path(const char* path, char* resolved) {
+    return realpath(path, resolved);
 }

@@ -42,6 +42,10 @@ void* os_symbol(const char* name);
 // The next definition of a function after the caller's library in the order of look-up, or NULL.
 void* os_next_symbol(const char* name);
 
+// Writes the file's absolute name, without symbolic links, to `resolved`, which has room for
+// PATH_MAX characters, and returns it. NULL: there is no such file; sets errno.
+char* os_real_path(const char* path, char* resolved);
+
 struct os_usage {
     uint64_t user_ms;
     uint64_t system_ms;

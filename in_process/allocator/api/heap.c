@@ -4,6 +4,7 @@
 #include "allocator/api/entry.h"
 #include "allocator/api/message.h"
 #include "allocator/api/process.h"
+#include "os/process.h"
 #include <limits.h>
 #include <stdlib.h>
 
@@ -130,9 +131,9 @@ char* kl_heap_strdup(kl_heap_t* heap, const char* string) {
     return kl_heap_strndup(heap, string, KEEL_SIZE_MAX - 1);
 }
 char* kl_heap_realpath(kl_heap_t* heap, const char* path, char* resolved) {
-    if (resolved != NULL) return realpath(path, resolved);
+    if (resolved != NULL) return os_real_path(path, resolved);
     char buffer[PATH_MAX];
-    return realpath(path, buffer) == NULL ? NULL : kl_heap_strdup(heap, buffer);
+    return os_real_path(path, buffer) == NULL ? NULL : kl_heap_strdup(heap, buffer);
 }
 
 void* kl_heap_aligned_alloc(kl_heap_t* heap, size_t alignment, size_t size) {

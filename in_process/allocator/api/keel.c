@@ -5,6 +5,7 @@
 #include "allocator/api/process.h"
 #include "allocator/api/report.h"
 #include "allocator/keeper/keeper.h"
+#include "os/process.h"
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -177,9 +178,9 @@ void kl_free_aligned_sized(void* block, size_t alignment, size_t size) {
 // With NULL, libc would allocate the result with the program's malloc, which may not be Keel's.
 // Therefore libc writes to a local buffer first.
 char* kl_realpath(const char* path, char* resolved) {
-    if (resolved != NULL) return realpath(path, resolved);
+    if (resolved != NULL) return os_real_path(path, resolved);
     char buffer[PATH_MAX];
-    return realpath(path, buffer) == NULL ? NULL : kl_strdup(buffer);
+    return os_real_path(path, buffer) == NULL ? NULL : kl_strdup(buffer);
 }
 
 size_t kl_usable_size(const void* block) {

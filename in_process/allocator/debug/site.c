@@ -2,6 +2,7 @@
 #include "allocator/guarded/call_walk.h"
 #include "base/atomic.h"
 #include "base/bits.h"
+#include "base/format.h"
 #include "os/stack.h"
 #include "os/symbol.h"
 #include <string.h>
@@ -42,7 +43,7 @@ static bool parse_range(struct os_name text, bool may_be_one) {
 }
 
 bool site_parse(const char* text, size_t length) {
-    const char* plus = memrchr(text, '+', length);
+    const char* plus = text_last(text, '+', length);
     memset(&site, 0, sizeof site);
     site.is_set = length > 0;
     if (plus != NULL) {

@@ -37,7 +37,7 @@ static bool is_own(const struct os_maps* maps, const struct os_module* module) {
     static const char name[] = "libkeel";
     struct os_module own;
     if (!os_maps_find(maps, (uintptr_t)&stack_text, &own) || !same_file(&own, module)) return false;
-    const char* slash = memrchr(own.path, '/', own.path_length);
+    const char* slash = text_last(own.path, '/', own.path_length);
     const char* base = slash == NULL ? own.path : slash + 1;
     return own.path_length - (size_t)(base - own.path) >= sizeof name - 1 &&
            memcmp(base, name, sizeof name - 1) == 0;

@@ -106,7 +106,7 @@ bool fill_expects(size_t bytes) {
 bool fill_is_probe(size_t bytes) {
     unsigned range = range_of(bytes);
     if (!os_can_see_memory()) return false;
-    uint32_t between = FILL_DRAWS << atomic_get(&ranges[range].doublings);
+    uint32_t between = (uint32_t)FILL_DRAWS << atomic_get(&ranges[range].doublings);
     uint32_t drawn = atomic_get(&ranges[range].draws) + 1;
     atomic_set(&ranges[range].draws, drawn < between ? drawn : 0);
     return drawn >= between;

@@ -42,7 +42,13 @@
 #define KEEL_VERSION_PATCH 0
 
 #if defined(__GNUC__)
+#if defined(_WIN32) && defined(KEEL_IS_DLL)
+#define KEEL_API __declspec(dllexport)
+#elif defined(_WIN32)
+#define KEEL_API
+#else
 #define KEEL_API __attribute__((visibility("default")))
+#endif
 #define KEEL_API_ALLOCATES(...) __attribute__((malloc, warn_unused_result, alloc_size(__VA_ARGS__)))
 #define KEEL_API_ALIGNED_AT(argument) __attribute__((alloc_align(argument)))
 #define KEEL_API_RESIZES(...) __attribute__((warn_unused_result, alloc_size(__VA_ARGS__)))
