@@ -55,6 +55,19 @@ static inline void* subject_pvalloc(size_t size) {
 #define pvalloc subject_pvalloc
 #define malloc_usable_size kl_usable_size
 
+#elif defined(_WIN32)
+#include <keel/keel.h>
+
+// The C runtimes of Windows have the others of malloc.h under other names, and with other orders of
+// arguments: tests/windows/family.c.
+#define reallocarray kl_reallocn
+#define posix_memalign kl_posix_memalign
+#define aligned_alloc kl_aligned_alloc
+#define memalign kl_memalign
+#define valloc kl_valloc
+#define pvalloc kl_pvalloc
+#define malloc_usable_size(block) ((block) == NULL ? 0 : _msize(block)) // NULL is a fault there
+
 #elif !defined(__GLIBC__)
 #include <stdint.h>
 
