@@ -179,7 +179,7 @@ install: build ## install into PREFIX (default /usr/local), below DESTDIR if it 
 amalgamation: ## write libkeel as two files, build/amalgamation/keel.c and keel.h
 	@python3 scripts/amalgamate.py $(BUILD)/amalgamation
 
-crate: ## write the Rust crate keel as a package without dependencies, build/crate/keel-VERSION.crate
+crate: ## write the Rust crate keel-malloc as a package without dependencies into build/crate
 	@scripts/setup.sh build
 	@scripts/crate.sh $(BUILD)/crate
 

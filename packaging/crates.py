@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """crates.py [FOLDER]: packs the crates of the lab in FOLDER (build/packages/crates).
 
-Each crate of the workspace that the command `keel` needs becomes a package of its own;
-`keel-lab`, made of lab/cli, also has the player, the workloads and Keel's C sources, so that
-`cargo install keel-lab` installs a complete lab. They are made in a copy of the repository's
-folders, FOLDER/source, where `cargo publish --workspace` also publishes them.
+Each crate of the workspace that the command `keel` needs becomes a package of its own. The names of
+the packages begin with `keel-lab`; the sources use the names of the repository. `keel-lab`, made of
+lab/cli, also has the player, the workloads and Keel's C sources, so that `cargo install` of it
+installs a complete lab. They are made in a copy of the repository's folders, FOLDER/source, where
+`cargo publish --workspace` also publishes them.
 """
 import re
 import shutil
@@ -37,8 +38,13 @@ def copy(name, target):
     shutil.copy(ROOT / name, target)
 
 
-def crate_manifest(text):
-    """A manifest for a registry: without tests, and with the files of the package."""
+def crate_manifest(text, crate):
+    """A manifest for a registry: without tests, with its name there and the files of the package.
+    Other crates use its library by the same name as in the repository."""
+    name = "keel-lab" if crate == "cli" else f"keel-lab-{crate}"
+    text = text.replace(f'name = "keel-{crate}"', f'name = "{name}"', 1)
+    if (ROOT / "lab" / crate / "src/lib.rs").is_file():
+        text = text.replace("[dependencies]\n", f'[lib]\nname = "keel_{crate}"\n\n[dependencies]\n')
     text = re.sub(r"^\[dev-dependencies\]\n(.+\n)*\n?", "", text, flags=re.M)
     text = re.sub(r"^(# .*\n)+(?=\[lints\])", "", text, flags=re.M)
     include = ", ".join(f'"{one}"' for one in CONTENTS)
@@ -46,7 +52,6 @@ def crate_manifest(text):
 
 
 def lab_manifest(text):
-    text = text.replace('name = "keel-cli"', 'name = "keel-lab"')
     text = text.replace("include =", 'readme = "README.md"\ninclude =')
     text = text.replace("bundled = []", 'default = ["bundled"]\nbundled = []')
     needed = "".join(f"{name}.workspace = true\n" for name in PROGRAMS)
@@ -60,8 +65,8 @@ def workspace_manifest(text, crates):
     text = re.sub(r"^exclude = .*\n", "", text, flags=re.M)
     text = text.replace("publish = false\n", "")
     text = re.sub(r"^\[profile\.release\.package.*\n(.+\n)*", "", text, flags=re.M)
-    return re.sub(r'^(keel-\w+ = \{ path = "[^"]*")', rf'\1, version = "{version}"', text,
-                  flags=re.M)
+    return re.sub(r'^keel-(\w+) = \{ path = "([^"]*)"', r'keel-\1 = { package = "keel-lab-\1", '
+                  rf'path = "\2", version = "{version}"', text, flags=re.M)
 
 
 def stage(source):
@@ -73,7 +78,7 @@ def stage(source):
                 copy(name, source / name)
         copy("LICENSE", source / "lab" / crate / "LICENSE")
         path = source / "lab" / crate / "Cargo.toml"
-        path.write_text(crate_manifest(path.read_text()))
+        path.write_text(crate_manifest(path.read_text(), crate))
     lab = source / "lab/cli"
     (lab / "Cargo.toml").write_text(lab_manifest((lab / "Cargo.toml").read_text()))
     for name in tracked(*NATIVE):

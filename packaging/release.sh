@@ -39,7 +39,7 @@ notes=$(awk -v heading="## $version " \
 [ "${2:-}" != --check ] || exit 0
 
 make packages packages-arm64
-cp build/packages-arm64/keel-"$version"{-linux-aarch64.tar.xz,-*aarch64.whl} "$out"
+cp build/packages-arm64/keel{-"$version"-linux-aarch64.tar.xz,_lab-"$version"-*aarch64.whl} "$out"
 packaging/recipes.sh "$KEEL_URL" "$out"
 tar -cJf "$out/keel-recipes-$version.tar.xz" -C "$out" --sort=name --owner=0 --group=0 \
     --mtime="@$(git log -1 --format=%ct)" recipes
@@ -50,7 +50,7 @@ cat <<TEXT
 release: $out has the files of $version. To publish them:
     gpg --armor --detach-sign $out/SHA256SUMS
     git tag --sign v$version --message "Keel $version"
-    cargo publish --manifest-path $out/crate/keel/Cargo.toml
+    cargo publish --manifest-path $out/crate/keel-malloc/Cargo.toml
     cargo publish --workspace --manifest-path $out/crates/source/Cargo.toml
     twine upload $out/*.whl
 TEXT

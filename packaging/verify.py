@@ -57,8 +57,8 @@ def main(prefix):
         for fault in faults:
             print(f"{name}: {fault}")
         failed += bool(faults)
-    for kind, most in ("libraries", LIBRARIES), ("lab", LAB):
-        print(f"verify: the {kind} need glibc {'.'.join(map(str, highest[most]))}")
+    for kind, most in ("the libraries", LIBRARIES), ("the programs of the lab", LAB):
+        print(f"verify: {kind} need glibc {'.'.join(map(str, highest[most]))}")
     return failed > 0
 
 

@@ -33,7 +33,7 @@ def settings():
 
 
 def metadata(project, version):
-    lines = ["Metadata-Version: 2.1", "Name: keel", f"Version: {version}",
+    lines = ["Metadata-Version: 2.1", f"Name: {project['name']}", f"Version: {version}",
              f"Summary: {project['description']}", f"License: {project['license']}",
              f"Requires-Python: {project['requires-python']}",
              "Keywords: " + ",".join(project["keywords"])]
@@ -62,27 +62,29 @@ def main(out):
     machine = os.environ.get("KEEL_MACHINE", os.uname().machine)
     major, minor = 2, 28
     tag = f"py3-none-manylinux_{major}_{minor}_{machine}"
-    information = f"keel-{version}.dist-info"
+    name = project["name"].replace("-", "_")
+    information = f"{name}-{version}.dist-info"
     contents = list(files(out / "prefix"))
     contents += [
         (f"{information}/METADATA", metadata(project, version).encode(), False),
         (f"{information}/WHEEL", f"Wheel-Version: 1.0\nGenerator: keel\nRoot-Is-Purelib: false\n"
                                  f"Tag: {tag}\n".encode(), False),
-        (f"{information}/entry_points.txt", "[console_scripts]\n".encode() + "".join(
-            f"{name} = {place}\n" for name, place in project["scripts"].items()).encode(), False),
+        (f"{information}/entry_points.txt", "\n".join(["[console_scripts]"] + [
+            f"{command} = {place}" for command, place in project["scripts"].items()]
+            + [""]).encode(), False),
         (f"{information}/licenses/LICENSE", (ROOT / "LICENSE").read_bytes(), False),
     ]
     record = f"{information}/RECORD"
     lines = []
-    for name, data, _ in contents:
+    for path, data, _ in contents:
         digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
-        lines.append(f"{name},sha256={digest},{len(data)}\n")
+        lines.append(f"{path},sha256={digest},{len(data)}\n")
     contents.append((record, ("".join(lines) + f"{record},,\n").encode(), False))
     when = time.gmtime(int(os.environ["SOURCE_DATE_EPOCH"]))[:6]
-    wheel = out / f"keel-{version}-{tag}.whl"
+    wheel = out / f"{name}-{version}-{tag}.whl"
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for name, data, executable in contents:
-            entry = zipfile.ZipInfo(name, when)
+        for path, data, executable in contents:
+            entry = zipfile.ZipInfo(path, when)
             entry.compress_type = zipfile.ZIP_DEFLATED
             entry.create_system = 3
             entry.external_attr = (stat.S_IFREG | (0o755 if executable else 0o644)) << 16

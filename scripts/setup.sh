@@ -57,6 +57,9 @@ test-packages lintian lintian
 test-packages mmdebstrap mmdebstrap
 test-packages pkg-config pkg-config
 test-packages man man-db
+test-packages mandoc mandoc
+test-packages zsh zsh
+test-packages fish fish
 test-packages meson meson
 test-packages buildah buildah
 test-packages abidiff abigail-tools

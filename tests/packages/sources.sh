@@ -48,8 +48,11 @@ MESON
         meson setup s -Dkeel:default_library=static -Dkeel:flavour=secure &&
         meson compile -C s && s/program
 )
+conan_client() {
+    command -v conan || { python3 -m venv clients && clients/bin/pip install --quiet conan; }
+}
 conan_create() (
-    export CONAN_HOME=$work/conan-home
+    export PATH=$work/clients/bin:$PATH CONAN_HOME=$work/conan-home
     conan profile detect && conan remote disable '*' && cd "$archives/recipes/conan" &&
         conan create . --build=missing &&
         conan create . --build=missing -o "keel/*:shared=False" &&
@@ -106,7 +109,8 @@ prebuilt=$out/keel-$VERSION-linux-x86_64.tar.xz
 step "archives and recipes" "$root/packaging/recipes.sh" "file://$archives" "$archives"
 ! client cmake || step "CMake FetchContent" fetch_content
 ! client meson || step "Meson wrap" meson_wrap
-! client conan || step "Conan 2" conan_create
+step "Conan 2: pip install" conan_client
+step "Conan 2" conan_create
 ! client nix-build || step "Nix, with this machine's compiler" nix_build
 ! client vcpkg || step "vcpkg" vcpkg_install
 if [ -e "$prebuilt" ]; then

@@ -2,7 +2,7 @@
 # wheel.sh [FOLDER]: tests the wheel of FOLDER (build/packages) in empty virtual environments. The
 # data frames come from PyPI; a Debian root with Python 3.13 shows the names of Python's functions.
 source "$(dirname "$0")/steps.sh"
-wheel=$(ls "$out/keel-$VERSION"-*.whl)
+wheel=$(ls "$out/keel_lab-$VERSION"-*.whl)
 cd "$work" || exit 1
 python=$work/env/bin/python
 tools=$("$root/packaging/tools.sh")
@@ -89,14 +89,14 @@ upgrades() {
         env/bin/keel --version
 }
 removed() {
-    env/bin/pip uninstall --quiet --yes keel &&
+    env/bin/pip uninstall --quiet --yes keel-lab &&
         [ -z "$(find env -path '*keel*' ! -name '*.pyc' ! -type d)" ]
 }
 names_functions() { # in a Debian root with Python 3.13
     "$root/scripts/root.sh" copy trixie "$work/trixie" python3 python3-venv &&
         cp "$wheel" script.py "$work/trixie/root" &&
         "$root/scripts/root.sh" run "$work/trixie" bash -c '
-            cd && python3 -m venv env && env/bin/pip install --quiet --no-index ./keel-*.whl &&
+            cd && python3 -m venv env && env/bin/pip install --quiet --no-index ./keel_lab-*.whl &&
             env/bin/python -m keel record script.py &&
             env/bin/python -m keel blame script.journal.parquet | tee /dev/stderr | grep make_rows'
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the consumer of the crate `keel` with Cargo and runs its tests in four ways: with Keel
-# compiled from source or installed, each with and without replacing malloc.
+# Builds the consumer of the crate `keel-malloc` with Cargo and runs its tests in four ways: with
+# Keel compiled from source or installed, each with and without replacing malloc.
 #
 #     run.sh LIBRARY_FOLDER TARGET_FOLDER
 set -euo pipefail

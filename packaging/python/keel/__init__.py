@@ -53,7 +53,7 @@ def _engine(name: Optional[str]) -> str:
             continue
         return candidate
     raise ImportError("a data frame needs polars, pandas with pyarrow, or pyarrow: "
-                      "pip install 'keel[polars]'")
+                      "pip install polars")
 
 
 def _read_parquet(path: PathLike, engine: Optional[str], columns: Optional[List[str]]) -> Any:

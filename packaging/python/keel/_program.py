@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import List, Union
 
-VERSION = version("keel")
+VERSION = version("keel-lab")
 PREFIX = Path(__file__).resolve().parent / "prefix"
 
 
