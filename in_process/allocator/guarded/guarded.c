@@ -5,6 +5,7 @@
 #include "base/bits.h"
 #include "base/counters.h"
 #include "base/panic.h"
+#include "base/probe.h"
 #include "os/lock.h"
 #include "os/memory.h"
 
@@ -257,6 +258,7 @@ struct page* guarded_allocate(size_t bytes, size_t alignment, bool at_begin, boo
     guarded_record_call(&block->allocated);
     atomic_set_release(&block->state, GUARDED_LIVE);
     count_event(EVENT_GUARDED, 1);
+    KEEL_PROBE(sampled, block->start, bytes);
     struct page* page = page_of(block->start);
     page->start = block->start;
     page->bytes = bytes;

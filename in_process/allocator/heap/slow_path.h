@@ -9,6 +9,7 @@
 #include "base/atomic.h"
 #include "base/bits.h"
 #include "base/cycles.h"
+#include "base/probe.h"
 
 enum slow_path {
     SLOW_PATH_DRAIN,        // accepting blocks that other threads freed
@@ -35,6 +36,7 @@ struct slow_path_times {
 KEEL_INLINE void slow_path_note_calls(struct slow_path_times* times, enum slow_path path,
                                       uint64_t begun, uint32_t calls) {
     uint64_t cycles = cycles_now() - begun;
+    KEEL_PROBE(slow_path, path, cycles);
     unsigned bucket = bit_highest(cycles | 1);
     if (bucket >= SLOW_PATH_BUCKETS) bucket = SLOW_PATH_BUCKETS - 1;
     _Atomic(uint32_t)* count = &times->counts[path][bucket];

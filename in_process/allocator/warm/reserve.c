@@ -10,6 +10,7 @@
 #include "base/counters.h"
 #include "base/options.h"
 #include "base/panic.h"
+#include "base/probe.h"
 #include "os/memory.h"
 #include "os/process.h"
 
@@ -81,6 +82,7 @@ static size_t discard_run(unsigned slices_max, unsigned* calls) {
     }
     unsigned touched = put_back(run, RUN_DISCARDED, record);
     count_event(EVENT_PURGED_SLICES, touched);
+    KEEL_PROBE(purged, run.start, touched);
     return touched;
 }
 
