@@ -33,6 +33,9 @@ enum {
     OS_FUTEX_WAKE = 129, // FUTEX_WAKE_PRIVATE
 };
 
+// The processor time of the calling thread in µs; 0 if there is no such clock. A system call.
+uint64_t linux_thread_us(void);
+
 KEEL_INLINE bool os_call_failed(intptr_t result) {
     return (uintptr_t)result >= (uintptr_t)-4095;
 }

@@ -56,7 +56,8 @@ static uintptr_t find_clock(void) {
     return found != 0 ? found : (uintptr_t)clock_by_call;
 }
 
-uint64_t os_clock_ms(void) {
+// In steps of so many nanoseconds; 0 if the clock cannot be read.
+static uint64_t read_clock(clockid_t clock, unsigned step_ns) {
     static atomic_word cached; // every thread writes the same value
     struct timespec now;
     uintptr_t function = atomic_get(&cached);
@@ -64,6 +65,13 @@ uint64_t os_clock_ms(void) {
         function = find_clock();
         atomic_set(&cached, function);
     }
-    if (((clock_function*)function)(CLOCK_MONOTONIC_COARSE, &now) != 0) return 0;
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    if (((clock_function*)function)(clock, &now) != 0) return 0;
+    return (uint64_t)now.tv_sec * (1000000000 / step_ns) + (uint64_t)now.tv_nsec / step_ns;
+}
+
+uint64_t os_clock_ms(void) {
+    return read_clock(CLOCK_MONOTONIC_COARSE, 1000000);
+}
+uint64_t linux_thread_us(void) {
+    return read_clock(CLOCK_THREAD_CPUTIME_ID, 1000);
 }

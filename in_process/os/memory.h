@@ -117,8 +117,8 @@ void os_provide(void* start, size_t bytes);
 
 // Touches the first page of a unit for which huge pages are preferred. True: the whole unit has
 // memory now. False: it is no huge page, and its other pages have none; or the system may not be
-// asked.
-bool os_touch_huge(void* start, size_t bytes);
+// asked. *took_us: the thread's processor time for it; 0: not known.
+bool os_touch_huge(void* start, size_t bytes, uint64_t* took_us);
 
 // For each page of the range: bit 0 of its byte is set if it has memory. False: a part of the range
 // is not mapped, or the system does not state it, or may not be asked.

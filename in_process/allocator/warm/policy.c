@@ -51,10 +51,29 @@ bool policy_admits_kept(size_t slices) {
     return kept + slices <= policy_budget(policy_used()) / KEPT_SHARE && policy_cap_admits(slices);
 }
 
+// At any price.
+static bool wants_huge(void) {
+    return option_get(OPTION_LARGE_OS_PAGES) != 0;
+}
+
 bool policy_may_have_huge(void) {
     uint32_t known = atomic_get(&policy.huge);
-    return known == HUGE_AVAILABLE ||
-           (known == HUGE_UNKNOWN && option_get(OPTION_KEEPER) != KEEPER_NEVER);
+    if (known == HUGE_NONE) return false;
+    if (known == HUGE_UNKNOWN && option_get(OPTION_KEEPER) == KEEPER_NEVER) return false;
+    uint64_t from = atomic_get(&policy.huge_from_ms);
+    return KEEL_LIKELY(from == 0) || os_clock_ms() >= from || wants_huge();
+}
+
+// A race between threads loses at most one record.
+void policy_note_huge(uint64_t took_us) {
+    if (wants_huge()) return;
+    uint64_t lost = atomic_get(&policy.huge_lost_us) + took_us;
+    lost = lost > UNIT_SMALL_US ? lost - UNIT_SMALL_US : 0;
+    if (lost > HUGE_LOSS_US) {
+        lost = HUGE_LOSS_US; // the next one decides again
+        atomic_set(&policy.huge_from_ms, os_clock_ms() + took_us * HUGE_PAUSE / 1000);
+    }
+    atomic_set(&policy.huge_lost_us, lost);
 }
 
 bool policy_trusts(unsigned slices, bool earned) {

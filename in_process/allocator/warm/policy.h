@@ -36,7 +36,8 @@
 //    that are touched. Pages of blocks above 8 KiB begin with one or two slices and have four when
 //    two of the class were filled, in the secure flavour always.
 // 5. Below a control group's limit, in a limited address space, and where the system has no huge
-//    pages, no units are populated, and less stays (policy_cap_admits).
+//    pages, no units are populated, and less stays (policy_cap_admits). Where a unit takes longer
+//    than small pages would, none is populated for 64 times as long.
 //
 // Where time and memory exclude each other: below 16 MiB memory wins. A process of 2 MiB holds at
 // most 6.5, of which 2 are on trust and 2.5 idle; its first 256 KiB are cold, which costs a page
@@ -91,6 +92,12 @@ enum {
     FILL_WEIGHT = 1,     // fill.h: the estimate before, against a new probe
     FILL_ENOUGH = 208,   // fill.h: in 256ths; what is not filled is a quarter of what is
     CAP_WARM = 16,       // slices that stay warm even above a control group's limit
+    // µs. As one huge page a unit takes 80 to 300, as 512 small pages 250 to 700. What slow huge
+    // pages have lost may exceed what fast ones have won by so much; then none is taken for so many
+    // times as long as the last one took.
+    UNIT_SMALL_US = 512,
+    HUGE_LOSS_US = 8192,
+    HUGE_PAUSE = 64,
     PERIODS_A_DELAY = 2, // periods in KEEL_PURGE_DELAY_MS
 };
 
@@ -112,6 +119,8 @@ struct policy {
     atomic_state has_keeper;   // a keeper runs: slow paths return nothing
     atomic_state is_preferred; // the program has called kl_warm: all pages begin warm
     atomic_state huge;         // enum policy_huge
+    atomic_bits huge_lost_us;  // what slow huge pages have lost, less what fast ones have won
+    atomic_bits huge_from_ms;  // no huge page before this time
 };
 enum policy_huge { HUGE_UNKNOWN, HUGE_NONE, HUGE_AVAILABLE }; // whether units are huge pages
 extern struct policy policy;
@@ -200,6 +209,9 @@ KEEL_INLINE void policy_set_huge(bool available) {
     atomic_set(&policy.huge, available ? HUGE_AVAILABLE : HUGE_NONE);
 }
 bool policy_may_have_huge(void);
+// The system took so long for a huge page. 2 MiB that are free but no longer have memory of the
+// machine, or must first be gathered from smaller pieces, take 5 ms and more.
+void policy_note_huge(uint64_t took_us);
 
 // In the child of a fork, which has only the forking thread.
 void policy_forget(void);

@@ -132,11 +132,13 @@ static size_t populate(struct free_run run, bool as_unit) {
     if (run.slices == 0) return 0;
     atomic_word* record = hold(run, true);
     if (as_unit) {
-        bool is_huge = os_touch_huge(run.start, bytes);
+        uint64_t took_us = 0;
+        bool is_huge = os_touch_huge(run.start, bytes, &took_us);
         if (!is_huge && is_first_unit()) {
             populate_undo(run, record);
             return 0;
         }
+        policy_note_huge(took_us);
         if (!is_huge) os_touch(run.start, bytes);
     } else if (os_populate(run.start, os_page_bytes())) {
         os_touch(run.start, bytes);

@@ -152,8 +152,9 @@ void os_provide(void* start, size_t bytes) {
     os_touch(start, bytes);
 }
 
-bool os_touch_huge(void* start, size_t bytes) {
+bool os_touch_huge(void* start, size_t bytes, uint64_t* took_us) {
     (void)bytes;
+    *took_us = 0;
     os_touch(start, os_page_bytes());
     return false;
 }

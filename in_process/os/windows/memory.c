@@ -274,7 +274,8 @@ void os_provide(void* start, size_t bytes) {
     os_touch(start, bytes);
 }
 
-bool os_touch_huge(void* start, size_t bytes) {
+bool os_touch_huge(void* start, size_t bytes, uint64_t* took_us) {
+    *took_us = 0;
     (void)bytes;
     os_touch(start, PAGE_SIZE_BYTES);
     return false;

@@ -486,6 +486,7 @@ static void test_taken_from_unit(void) {
 
 int main(void) {
     option_set(OPTION_KEEPER, KEEPER_NEVER);
+    option_set(OPTION_LARGE_OS_PAGES, 1); // also where they are slow: it counts units
     kl_free(kl_malloc(1));
     char* probe = cold_slice();
     populates = os_populate(probe, SYSTEM_PAGE);

@@ -197,11 +197,48 @@ static void test_next_group_is_mapped_ahead(void) {
     for (unsigned i = 0; i < 2 * GROUP_UNITS; i++) run_return(runs[i], RUN_DISCARDED);
 }
 
+// Units are populated while they cost less than small pages, on the whole. `last_us`: the time of
+// the unit that exceeds the loss.
+static void wait_for_huge(uint64_t last_us) {
+    uint64_t begin = os_clock_ms();
+    for (;;) {
+        uint64_t now = os_clock_ms(); // before the question: this thread may be preempted
+        if (policy_may_have_huge()) break;
+        CHECK(now <= begin + last_us * HUGE_PAUSE / 1000);
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
+    }
+}
+static void test_slow_huge_pages(void) {
+    const uint64_t fast = 100, slow = 3000;
+    const unsigned admitted = HUGE_LOSS_US / (slow - UNIT_SMALL_US);
+    for (unsigned i = 0; i < admitted; i++) policy_note_huge(slow);
+    CHECK(policy_may_have_huge() && policy_admits_unit(UNITS_FROM));
+    for (unsigned i = 0; i < HUGE_LOSS_US / (UNIT_SMALL_US - fast) + 1; i++) policy_note_huge(fast);
+    for (unsigned i = 0; i < admitted; i++) policy_note_huge(slow); // fast ones have won it back
+    CHECK(policy_may_have_huge());
+    policy_note_huge(slow);
+    CHECK(!policy_may_have_huge() && !policy_admits_unit(UNITS_FROM));
+    CHECK(reserve_populate_unit(UNITS_FROM) == 0);
+    wait_for_huge(slow);
+    policy_note_huge(slow); // the first one after that decides again
+    CHECK(!policy_may_have_huge());
+    option_set(OPTION_LARGE_OS_PAGES, 1);
+    CHECK(policy_may_have_huge());
+    policy_note_huge(slow);
+    option_set(OPTION_LARGE_OS_PAGES, 0);
+    wait_for_huge(slow);
+    policy_note_huge(fast);
+    CHECK(policy_may_have_huge());
+    for (unsigned i = 0; i < HUGE_LOSS_US / (UNIT_SMALL_US - fast) + 1; i++) policy_note_huge(fast);
+}
+
 int main(void) {
     option_set(OPTION_KEEPER, KEEPER_NEVER);
     kl_free(kl_malloc(1));
     policy_set_huge(true);
     if (!KEEL_SECURE) test_next_group_is_mapped_ahead();
+    test_slow_huge_pages();
+    option_set(OPTION_LARGE_OS_PAGES, 1); // what follows counts units
     test_growing_stays_within_the_budget();
     test_rest(4 * MIB, 1000);
     test_rest(64 * MIB, 1000);
