@@ -2,17 +2,20 @@
 
 use crate::pattern::matches_function;
 use keel_blame::{DebugFolders, Frame, Symbols};
-use keel_journal::{Origin, Reader};
-use rustc_hash::FxHashMap;
+use keel_journal::{Origin, Reader, Stacks};
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
 
 /// Names stacks. Each is looked up once.
 pub(crate) struct Names<'a> {
+    sites: &'a Stacks,
     symbols: Symbols<'a>,
     known: FxHashMap<u32, Rc<[u32]>>,
     /// Number of calls of each stack node, and the largest.
     depths: Vec<u32>,
     deepest: u32,
+    /// The outermost calls of stacks that are whole, as indices of sites.
+    beginnings: FxHashSet<u32>,
 }
 
 /// What identifies a call site: function, file or module, and line.
@@ -28,8 +31,9 @@ impl<'a> Names<'a> {
             depths.push(around.map_or(1, |depth| depth + 1));
         }
         let deepest = depths.iter().copied().max().unwrap_or(0);
+        let beginnings = beginnings(&stacks.nodes, &depths, deepest);
         let symbols = Symbols::new(&metadata.modules, stacks, folders);
-        Names { symbols, known: FxHashMap::default(), depths, deepest }
+        Names { sites: stacks, symbols, known: FxHashMap::default(), depths, deepest, beginnings }
     }
 
     /// The calls of a stack, innermost first, as indices of frames.
@@ -85,9 +89,32 @@ impl<'a> Names<'a> {
         if self.depths.get(stack as usize).is_none_or(|depth| *depth < self.deepest) {
             return false;
         }
+        let outermost = self.sites.walk_indices(stack).last();
+        if outermost.is_some_and(|site| self.beginnings.contains(&site)) {
+            return false;
+        }
         let indices = self.indices(stack);
         let outermost = indices.last().map(|index| self.symbols.frame(*index));
         // A thread begins in the C library.
         outermost.is_some_and(|frame| !frame.wrapper && frame.function != "_start")
     }
+}
+
+/// The sites at which threads begin, also in programs without symbols: a stack with fewer calls than
+/// the deepest one is not cut off, so its outermost call is such a site.
+fn beginnings(nodes: &[(i64, u32)], depths: &[u32], deepest: u32) -> FxHashSet<u32> {
+    let mut roots: Vec<u32> = Vec::with_capacity(nodes.len());
+    let mut innermost = vec![true; nodes.len()];
+    for (parent, site) in nodes {
+        let parent = usize::try_from(*parent).ok();
+        roots.push(parent.and_then(|parent| roots.get(parent)).copied().unwrap_or(*site));
+        if let Some(has_calls) = parent.and_then(|parent| innermost.get_mut(parent)) {
+            *has_calls = false;
+        }
+    }
+    let stacks = roots.iter().zip(depths).zip(innermost);
+    stacks
+        .filter(|((_, depth), is_innermost)| *is_innermost && **depth < deepest)
+        .map(|((root, _), _)| *root)
+        .collect()
 }

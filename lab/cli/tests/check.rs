@@ -378,3 +378,26 @@ fn zones_of_the_header_and_of_a_scheduling_class_are_found() {
     assert_eq!(code, 1, "{shown}{errors}");
     assert!(shown.contains("malloc of 1 B"), "{shown}");
 }
+
+/// Without symbols the first function of a program has no name, and the deepest stack is still
+/// known to be whole.
+#[test]
+fn a_zone_of_a_library_can_be_checked_in_a_program_without_symbols() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let library = "void* volatile kept;\nvoid callback(int fails) { if (fails) kept = \
+                   __builtin_malloc(8); }\nvoid* load(int depth) { return depth > 0 ? \
+                   (kept = load(depth - 1)) : __builtin_malloc(16); }\n";
+    compile_text(library, &folder.join("libmixer.so"), &["-shared", "-fPIC"]);
+    let program = "extern void callback(int);\nextern void* load(int);\n\
+                   int main(int count, char** a) { (void)a; for (int i = 0; i < 9; i++) load(i);\n\
+                   callback(count > 1); return 0; }\n";
+    let place = format!("-Wl,-rpath,{}", folder.display());
+    let at = format!("-L{}", folder.display());
+    compile_text(program, &folder.join("synth"), &[&at, "-lmixer", &place, "-s"]);
+    let zone = ["--zone", "symbol=callback", "--", "./synth"];
+    let (code, shown, errors) = check(folder, &zone);
+    assert_eq!(code, 0, "{shown}{errors}");
+    let (code, shown, _) = check(folder, &[&zone[..], &["fails"]].concat());
+    assert!(code == 1 && shown.contains("1 allocation"), "{shown}");
+}
