@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs the tools for the named purposes if they are missing: setup.sh
-# build|test|check|packages|test-packages|arm64|musl|programs|systems|neighbours ... "programs" are
-# those that `make test-programs` runs; their files name the packages. Uses apt as root; without
-# root it prints the command to run.
+# build|test|check|packages|test-packages|arm64|musl|windows|programs|systems|neighbours ...
+# "programs" are those that `make test-programs` runs; their files name the packages. Uses apt as
+# root; without root it prints the command to run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -71,6 +71,10 @@ test-packages ruby ruby
 test-packages file file
 musl musl-gcc musl-tools
 musl /usr/include/linux/filter.h linux-libc-dev
+windows clang clang
+windows x86_64-w64-mingw32-g++-posix g++-mingw-w64-x86-64-posix
+windows wine wine
+windows /usr/lib/wine/wine64|/usr/lib/x86_64-linux-gnu/wine wine64
 check clang-format clang-format
 check clang clang
 check python3 python3

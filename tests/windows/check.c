@@ -4,6 +4,7 @@
 #include "memory.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <io.h>
 #include <process.h>
 #include <psapi.h>
@@ -213,6 +214,7 @@ static int run_selected(const char* name) {
 }
 
 int main(int argc, char** argv) {
+    _setmode(1, _O_BINARY); // lines end as on Linux
     int counts[3] = {0, 0, 0};
     const char* selected = getenv(SELECTED);
     if (selected != NULL && *selected != 0) return run_selected(selected);

@@ -255,11 +255,11 @@ void os_zero(void* start, size_t bytes) {
     memset(start, 0, bytes);
 }
 
-// Committed memory cannot be refused.
+// Committed memory cannot be refused. The pages are the caller's.
 bool os_populate(void* start, size_t bytes) {
     count_call(EVENT_POPULATE);
     for (size_t at = 0; at < bytes; at += PAGE_SIZE_BYTES)
-        (void)__atomic_fetch_or((char*)start + at, 0, __ATOMIC_RELAXED);
+        *((volatile char*)start + at) = *((volatile char*)start + at);
     return true;
 }
 
