@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Checks the interface of in_process/os: os_interface.py ROOT.
 
-- No file of the allocator but those of override/ for one system asks what the system is, or includes a header of a system.
+- No file of the allocator asks what the system is, or includes a header of a system, but those of
+  override/ for one system.
 - docs/reference/os-interface.md names each function of os/ that the allocator uses, no other one,
   and states their number.
 - The layers of Linux, Windows and POSIX define the same functions of the headers that the allocator

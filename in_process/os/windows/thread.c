@@ -5,9 +5,9 @@
 // variable is that of the thread on which a fiber runs. The alternative, a callback of FlsAlloc,
 // belongs to a fiber, and may run on another thread than the one that has set its value.
 //
-// Modules are told of an end in the reverse order of their start, and the program last: so Keel's
-// library is told after all libraries that use it, but before the program's own destructors of
-// thread-local objects.
+// Windows notifies modules of an end in the reverse order of their start, and the program last: so
+// Keel's library gets it after all libraries that use it, but before the program's own destructors
+// of thread-local objects.
 #include "os/thread.h"
 #include "os/windows/system.h"
 
