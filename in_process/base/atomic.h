@@ -21,12 +21,26 @@ typedef _Atomic(uint32_t) atomic_state; // a lock word or a small state
 _Static_assert(sizeof(atomic_word) == sizeof(uintptr_t), "atomics contain no lock");
 _Static_assert(sizeof(atomic_bits) == 8, "atomics contain no lock");
 
+#if defined(__s390x__)
+// For x = atomic_swap(p, x), GCC 12 loads the old value into the register of the new one and then
+// stores the old value. So here the new one stays in use.
+#define ATOMIC_EXCHANGE(p, v, order)                                                               \
+    __extension__({                                                                                \
+        __typeof__(atomic_get(p)) atomic_given = (v);                                              \
+        __auto_type atomic_before = atomic_exchange_explicit((p), atomic_given, order);            \
+        __asm__ volatile("" : : "r"(atomic_given));                                                \
+        atomic_before;                                                                             \
+    })
+#else
+#define ATOMIC_EXCHANGE(p, v, order) atomic_exchange_explicit((p), (v), order)
+#endif
+
 #define atomic_get(p) atomic_load_explicit((p), memory_order_relaxed)
 #define atomic_get_acquire(p) atomic_load_explicit((p), memory_order_acquire)
 #define atomic_get_ordered(p) atomic_load_explicit((p), memory_order_seq_cst)
 #define atomic_set(p, v) atomic_store_explicit((p), (v), memory_order_relaxed)
 #define atomic_set_release(p, v) atomic_store_explicit((p), (v), memory_order_release)
-#define atomic_swap(p, v) atomic_exchange_explicit((p), (v), memory_order_acq_rel)
+#define atomic_swap(p, v) ATOMIC_EXCHANGE((p), (v), memory_order_acq_rel)
 #define atomic_add(p, v) atomic_fetch_add_explicit((p), (v), memory_order_relaxed)
 #define atomic_sub(p, v) atomic_fetch_sub_explicit((p), (v), memory_order_relaxed)
 #define atomic_add_release(p, v) atomic_fetch_add_explicit((p), (v), memory_order_release)
@@ -36,7 +50,7 @@ _Static_assert(sizeof(atomic_bits) == 8, "atomics contain no lock");
 #define atomic_or_ordered(p, v) atomic_fetch_or_explicit((p), (v), memory_order_seq_cst)
 #define atomic_and_ordered(p, v) atomic_fetch_and_explicit((p), (v), memory_order_seq_cst)
 #define atomic_set_ordered(p, v) atomic_store_explicit((p), (v), memory_order_seq_cst)
-#define atomic_swap_ordered(p, v) atomic_exchange_explicit((p), (v), memory_order_seq_cst)
+#define atomic_swap_ordered(p, v) ATOMIC_EXCHANGE((p), (v), memory_order_seq_cst)
 #define atomic_add_ordered(p, v) atomic_fetch_add_explicit((p), (v), memory_order_seq_cst)
 #define atomic_sub_ordered(p, v) atomic_fetch_sub_explicit((p), (v), memory_order_seq_cst)
 // One try, which never fails spuriously; on failure `*expected` holds what was seen.
