@@ -91,7 +91,7 @@ __attribute__((constructor)) static void name_own_functions(void) {
     winner_set_own(own_malloc, own_pvalloc);
 }
 
-KEEL_EXPORT size_t malloc_usable_size(void* block) {
+KEEL_EXPORT size_t malloc_usable_size(KEEL_USABLE_BLOCK block) {
     return entry_usable_bytes(block);
 }
 
