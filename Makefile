@@ -76,7 +76,11 @@ test-debug: ## run the C tests on the debug flavour, libkeel-debug (about 15 min
 
 test-arm64: ## run the C tests for arm64 under emulation; installs the compiler and qemu (as root)
 	@scripts/setup.sh build test arm64
-	@tests/arm64.sh
+	@tests/emulated.sh aarch64
+
+test-architectures: ## the same for riscv64, s390x and ppc64le, with a table of counts; ONLY="s390x"
+	@scripts/setup.sh build test architectures
+	@tests/architectures.sh $(ONLY)
 
 test-posix: ## run the C tests on the layer of plain POSIX calls, KEEL_OS=posix (about 5 minutes)
 	@scripts/setup.sh build test
@@ -221,4 +225,4 @@ docs: ## build the Rust documentation of the lab in target/doc
 clean: ## remove all build output
 	@rm -rf $(BUILD) target lab/peers/target lab/peers/*/target
 
-.PHONY: help setup build demo test test-all test-secure test-debug test-recorded test-programs test-systems test-neighbours test-others test-arm64 test-posix test-musl test-windows check format bench bench-latency bench-throughput bench-programs bench-patterns bench-suite bench-causes bench-bias bench-blind mutants prove stress soak sanitize fuzz install amalgamation crate packages packages-arm64 test-packages release gallery docs clean
+.PHONY: help setup build demo test test-all test-secure test-debug test-recorded test-programs test-systems test-neighbours test-others test-arm64 test-architectures test-posix test-musl test-windows check format bench bench-latency bench-throughput bench-programs bench-patterns bench-suite bench-causes bench-bias bench-blind mutants prove stress soak sanitize fuzz install amalgamation crate packages packages-arm64 test-packages release gallery docs clean

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the tools for the named purposes if they are missing: setup.sh
-# build|test|check|packages|test-packages|arm64|musl|windows|programs|systems|neighbours ...
-# "programs" are those that `make test-programs` runs; their files name the packages. Uses apt as
+# build|test|check|packages|test-packages|arm64|architectures|musl|windows|programs|systems|neighbours
+# ... "programs" are those that `make test-programs` runs; their files name the packages. Uses apt as
 # root; without root it prints the command to run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -82,6 +82,14 @@ arm64 aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
 arm64 aarch64-linux-gnu-g++ g++-aarch64-linux-gnu
 arm64 /usr/aarch64-linux-gnu/lib/libc.so.6 libc6-dev-arm64-cross
 arm64 qemu-aarch64-static qemu-user-static
+architectures qemu-s390x-static qemu-user-static
+architectures riscv64-linux-gnu-gcc gcc-riscv64-linux-gnu
+architectures /usr/riscv64-linux-gnu/lib/libc.so.6 libc6-dev-riscv64-cross
+architectures s390x-linux-gnu-gcc gcc-s390x-linux-gnu
+architectures /usr/s390x-linux-gnu/lib/libc.so.6 libc6-dev-s390x-cross
+architectures powerpc64le-linux-gnu-gcc gcc-powerpc64le-linux-gnu
+architectures /usr/powerpc64le-linux-gnu/lib/libc.so.6 libc6-dev-ppc64el-cross
+musl npm npm
 check /usr/lib/llvm-14/lib/clang/14.0.6/lib/linux|libclang_rt libclang-rt-14-dev
 "
 

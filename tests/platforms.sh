@@ -58,8 +58,42 @@ linked() { # linked NAME OPTIONS...
 }
 musl_fails=" handlers_of_other_libraries_allocate_in_forks_of_a_thread_without_a_heap"
 musl_fails+=" a_handler_of_another_library_forks " # musl's own malloc fails these, too
+
+# SQLite, which checks its own results; and what it occupies when it does nothing, which must not be
+# more than with glibc and glibc's malloc. Its source: the folder KEEL_SQLITE, or a package of npm.
+database() { # database NAME OPTIONS...
+    local folder=$build/sqlite source program=$build/tests/database-$1
+    source=${KEEL_SQLITE:-$folder/package/deps/sqlite3}
+    mkdir -p "$folder"
+    [ -f "$source/sqlite3.c" ] || (cd "$folder" && npm pack --silent better-sqlite3@12.11.1 &&
+        tar xzf better-sqlite3-12.11.1.tgz) || return 1
+    built() { # built COMPILER PROGRAM OPTIONS...
+        "$1" -O1 -w -DSQLITE_THREADSAFE=0 -DSQLITE_OMIT_LOAD_EXTENSION -I"$source" -static \
+            tests/support/database.c "$source/sqlite3.c" -o "$2" "${@:3}" -lm
+    }
+    [ -x "$folder/with-glibc" ] || built cc "$folder/with-glibc" || return 1
+    built musl-gcc "$program" "${@:2}" "$build/lib/libkeel.a" || return 1
+    [ "$(nm "$program" | grep -c ' T kl_malloc$')" = 1 ] || { echo "it is without Keel"; return 1; }
+    echo "resident when idle: $("$program" idle) KiB, with glibc $("$folder/with-glibc" idle) KiB"
+    [ "$("$program" idle)" -le "$("$folder/with-glibc" idle)" ] && "$program"
+}
 if [ "$name" = musl ]; then
-    linked fixed -static -no-pie -fno-pie
+    for objects in /usr/lib/x86_64-linux-musl /usr/lib/musl/lib /usr/local/musl/lib; do
+        [ ! -f $objects/rcrt1.o ] || break
+    done
+    fixed=(-static -no-pie -fno-pie)
+    # musl-gcc knows no -static-pie: these are the files and options for which it stands.
+    pie=(-fPIE -static -nostartfiles "-Wl,-pie,--no-dynamic-linker,-z,text"
+        "$objects/rcrt1.o" "$objects/crti.o" "$objects/crtn.o")
+    linked static "${fixed[@]}"
+    linked static-pie "${pie[@]}"
+    for way in static static-pie; do
+        options=("${fixed[@]}")
+        [ $way = static ] || options=("${pie[@]}")
+        database $way "${options[@]}" >"$build/database.log" 2>&1
+        sum "programs/sqlite/$way" "$build/database.log" $?
+        grep '^resident' "$build/database.log"
+    done
 fi
 echo "left out: tests whose names match $left_out"
 printf 'total: %d passed, %d failed, %d skipped\n' "${passed:-0}" "${failed:-1}" "${skipped:-0}"

@@ -283,7 +283,7 @@ static void handler_allocates(void) {
 }
 
 // A handler that forks: two levels.
-static _Atomic bool fork_in_handler;
+static _Atomic int fork_in_handler;
 static void handler_forks(void) {
     if (!atomic_exchange(&fork_in_handler, false)) return;
     pid_t child = fork();
