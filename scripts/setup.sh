@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs the tools for the named purposes if they are missing: setup.sh
-# build|test|check|packages|test-packages|arm64|architectures|musl|windows|programs|systems|neighbours
-# ... "programs" are those that `make test-programs` runs; their files name the packages. Uses apt as
-# root; without root it prints the command to run.
+# build|test|check|packages|test-packages|arm64|architectures|musl|windows|programs|systems|
+# neighbours ... "programs" are those that `make test-programs` runs; their files name the packages.
+# Uses apt as root; without root it prints the command to run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -35,7 +35,8 @@ static int resident_kib(void) {
     int kib = -1;
     FILE* status = fopen("/proc/self/status", "r");
     if (status == NULL) fail("/proc/self/status");
-    while (fgets(line, sizeof line, status) != NULL && sscanf(line, "VmRSS: %d", &kib) != 1) {}
+    while (fgets(line, sizeof line, status) != NULL && sscanf(line, "VmRSS: %d", &kib) != 1) {
+    }
     fclose(status);
     return kib;
 }
@@ -57,8 +58,9 @@ int main(int count, char** words) {
     run("UPDATE t SET name = name || name || name, data = zeroblob(length(data) * 3)");
     expect("SELECT count(*) || ' ' || sum(length(data)) || ' ' || sum(length(name)) FROM t",
            "33334 44801001 977841");
-    expect("SELECT count(*) FROM (SELECT a.id FROM t a JOIN t b ON a.name = b.name ORDER BY a.data)",
-           "33334");
+    expect(
+        "SELECT count(*) FROM (SELECT a.id FROM t a JOIN t b ON a.name = b.name ORDER BY a.data)",
+        "33334");
     expect("PRAGMA integrity_check", "ok");
     if (sqlite3_close(database) != SQLITE_OK) fail("close");
     printf("ok\n1 passed, 0 failed, 0 skipped\n");
