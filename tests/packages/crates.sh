@@ -36,7 +36,8 @@ lab_publishes() { # every crate, in the order of their dependencies
         [ "$(grep -c '^   Verifying' published)" = "$(ls lab/*.crate | wc -l)" ] &&
         [ "$(grep -c 'aborting upload' published)" = "$(ls lab/*.crate | wc -l)" ]
 }
-lab_installs() { # from the packed crates alone: those that a registry would have are patched in
+lab_installs() { # from the packed crates alone: those that a registry would have are patched in;
+    # without optimization, as `cargo publish` has compiled the other crates
     mkdir -p .cargo && echo '[patch.crates-io]' >.cargo/config.toml &&
         for folder in lab/keel-*/; do
             folder=${folder%/}
@@ -44,7 +45,7 @@ lab_installs() { # from the packed crates alone: those that a registry would hav
                 "$(basename "${folder%-*}")" "$work/$folder" >>.cargo/config.toml
         done && sed -i '/^name = "keel-/,/^$/{/^source = /d;/^checksum = /d}' \
             "lab/keel-lab-$VERSION/Cargo.lock" &&
-        cargo install --locked --path "lab/keel-lab-$VERSION" --root installed &&
+        cargo install --debug --locked --path "lab/keel-lab-$VERSION" --root installed &&
         ls installed/bin/keel installed/bin/keel-player installed/bin/keel-workload
 }
 lab_tries() { # with nothing but the programs that Cargo installed

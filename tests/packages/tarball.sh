@@ -10,9 +10,12 @@ small() { [ "$(stat -c %s "$archive")" -le 40000000 ]; }
 owned() { # one owner, one time
     [ "$(tar -tvJf "$archive" | awk '{ print $2, $4, $5 }' | sort -u | wc -l)" = 1 ]
 }
-same() { # packed once more
+same() { # packed once more, with the time that its files have
+    local when
+    when=$(tar --utc --full-time -tvJf "$archive" | awk 'NR == 1 { print $4, $5 }')
     mkdir again && ln -s "$out/prefix" again/prefix &&
-        "$root/packaging/tarball.sh" again && cmp "$archive" again/*.tar.xz
+        SOURCE_DATE_EPOCH=$(date -ud "$when" +%s) "$root/packaging/tarball.sh" again &&
+        cmp "$archive" again/*.tar.xz
 }
 unpack_and_try() {
     tar -xJf "$archive" && "$unpacked/bin/keel" try --no-open -a keel,glibc -r 2 -o tried -- \

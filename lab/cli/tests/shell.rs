@@ -39,6 +39,28 @@ fn every_shell_has_a_script() {
     }
 }
 
+/// In the script of fish every quoted text is a word of its own: white space follows the quote that
+/// ends it. Otherwise the text contains a quote.
+#[test]
+fn texts_do_not_end_the_quotes_around_them() {
+    let script = keel(&["completions", "fish"]);
+    let (mut quote, mut letters) = (None, script.chars().peekable());
+    while let Some(letter) = letters.next() {
+        match (letter, quote) {
+            ('\\', _) => drop(letters.next()),
+            ('#', None) => while letters.next_if(|one| *one != '\n').is_some() {},
+            ('"' | '\'', None) => quote = Some(letter),
+            (_, Some(opened)) if letter == opened => {
+                quote = None;
+                let rest: String = letters.clone().take(40).collect();
+                assert!(rest.is_empty() || rest.starts_with(char::is_whitespace), "{rest}");
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(quote, None);
+}
+
 #[test]
 fn every_command_has_a_manual_page() {
     let folder = tempfile::tempdir().unwrap();
@@ -55,5 +77,11 @@ fn every_command_has_a_manual_page() {
         let page = folder.path().join(format!("keel-{command}.1"));
         let text = std::fs::read_to_string(&page).unwrap();
         assert!(text.contains(".SH SYNOPSIS"), "{command}: {text}");
+        // The title, the section, the day and the version; the day is in no quotes.
+        let title = text.lines().find(|line| line.starts_with(".TH ")).unwrap();
+        let words: Vec<&str> = title.split_whitespace().collect();
+        assert_eq!(&words[1..3], [&format!("keel-{command}"), "1"], "{title}");
+        assert_eq!(words[3].split('-').count(), 3, "{title}");
+        assert!(title.contains(concat!("\"keel ", env!("CARGO_PKG_VERSION"), "\"")), "{title}");
     }
 }
