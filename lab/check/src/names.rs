@@ -100,8 +100,8 @@ impl<'a> Names<'a> {
     }
 }
 
-/// The sites at which threads begin, also in programs without symbols: a stack with fewer calls than
-/// the deepest one is not cut off, so its outermost call is such a site.
+/// The sites at which threads begin, also in programs without symbols: a stack with fewer calls
+/// than the deepest one is not cut off, so its outermost call is such a site.
 fn beginnings(nodes: &[(i64, u32)], depths: &[u32], deepest: u32) -> FxHashSet<u32> {
     let mut roots: Vec<u32> = Vec::with_capacity(nodes.len());
     let mut innermost = vec![true; nodes.len()];
