@@ -30,6 +30,10 @@ test eatmydata eatmydata
 test /usr/lib/x86_64-linux-gnu/libjemalloc.so.2 libjemalloc2
 test /usr/lib/x86_64-linux-gnu/libmimalloc.so.2 libmimalloc2.0
 test /usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4 libtcmalloc-minimal4
+test fluidsynth fluidsynth
+test /usr/share/sounds/sf2/TimGM6mb.sf2 timgm6mb-soundfont
+test csound csound
+test sox sox
 test /usr/include/SDL2/SDL.h libsdl2-dev
 test /usr/include/sqlite3.h libsqlite3-dev
 test /usr/include/lua5.4/lua.h liblua5.4-dev

@@ -108,6 +108,7 @@ if [ "$what" = all ]; then
     suite "programs, recorded" tests/recorder/real.sh build/bin/keel build/cmake/tests \
         sort perl sqlite node redis
     suite "programs, recorded again" tests/recorder/repeat.sh build/bin/keel build/cmake/tests
+    suite "programs with budgets" tests/check/programs.sh build/bin/keel
     suite "names of allocators" tests/recorder/names.sh build/bin/keel build/lib
 fi
 suite "Rust" rust_tests
