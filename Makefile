@@ -165,6 +165,11 @@ test-others: ## run other projects' tests of malloc, with and without Keel; SUIT
 prove: ## prove properties of size classes and bit operations for every value (needs frama-c-base)
 	@tests/proofs/run.sh
 
+test-attach: ## attach to real programs 100 times each; ATTACH_ROUNDS=1000, ONLY="redis nginx"
+	@scripts/setup.sh build
+	@scripts/build.sh
+	@tests/attach.sh build/bin/keel $(or $(ATTACH_ROUNDS),100) $(ONLY)
+
 soak: ## run a mixed load for SOAK_SECONDS (default 3600), which fails if the resident memory grows
 	@scripts/setup.sh build
 	@scripts/build.sh
@@ -225,4 +230,4 @@ docs: ## build the Rust documentation of the lab in target/doc
 clean: ## remove all build output
 	@rm -rf $(BUILD) target lab/peers/target lab/peers/*/target
 
-.PHONY: help setup build demo test test-all test-secure test-debug test-recorded test-programs test-systems test-neighbours test-others test-arm64 test-architectures test-posix test-musl test-windows check format bench bench-latency bench-throughput bench-programs bench-patterns bench-suite bench-causes bench-bias bench-blind mutants prove stress soak sanitize fuzz install amalgamation crate packages packages-arm64 test-packages release gallery docs clean
+.PHONY: help setup build demo test test-all test-secure test-debug test-recorded test-programs test-attach test-systems test-neighbours test-others test-arm64 test-architectures test-posix test-musl test-windows check format bench bench-latency bench-throughput bench-programs bench-patterns bench-suite bench-causes bench-bias bench-blind mutants prove stress soak sanitize fuzz install amalgamation crate packages packages-arm64 test-packages release gallery docs clean

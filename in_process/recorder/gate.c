@@ -31,6 +31,8 @@ const char* host_other_allocator(void) {
     return "";
 }
 
+void host_look(void) {}
+
 uint32_t host_embedded(void) {
     return 1;
 }

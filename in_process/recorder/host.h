@@ -20,6 +20,9 @@ const char* host_other_allocator(void);
 // Called when the recording has ended. From then on callers need not check whether there is one.
 void host_stopped(void);
 
+// Called from time to time by threads that record.
+void host_look(void);
+
 // Returns 1 if the program reports its own events, and 0 if the events are calls of malloc.
 uint32_t host_embedded(void);
 

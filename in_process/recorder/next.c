@@ -1,5 +1,6 @@
 #include "next.h"
 
+#include "hooks.h"
 #include "host.h"
 #include "names.h"
 #include <dlfcn.h>
@@ -27,7 +28,7 @@ struct next_functions next = {
 // representation is valid.
 #define NEXT_LOOK_UP(name)                                                                         \
     do {                                                                                           \
-        void* found = dlsym(RTLD_NEXT, #name);                                                     \
+        void* found = dlsym(next_place, #name);                                                    \
         if (found != NULL) memcpy(&next.name, &found, sizeof found);                               \
     } while (0)
 
@@ -48,6 +49,10 @@ static void names_find(void) {
 }
 
 static const void* next_malloc_address(void);
+
+// Where the definitions are looked up. In a program that runs already, this library is the last one
+// and is not in the search order of the others, so the first definitions are the program's.
+static void* next_place = RTLD_NEXT;
 
 // The addresses of the object that contains the next malloc.
 static uintptr_t allocator_start;
@@ -95,8 +100,13 @@ void next_resolve(void) {
     NEXT_LOOK_UP(malloc);
 }
 
+void next_of_running_program(void) {
+    next_place = RTLD_DEFAULT;
+    next_resolve();
+}
+
 void* next_find(const char* name, const char* const* libraries) {
-    void* found = dlsym(RTLD_NEXT, name);
+    void* found = dlsym(next_place, name);
     for (; found == NULL && *libraries != NULL; libraries++) {
         void* library = dlopen(*libraries, RTLD_LAZY | RTLD_NOLOAD);
         if (library == NULL) continue;
@@ -131,6 +141,10 @@ void host_prepare(void) {
 }
 
 void host_stopped(void) {}
+
+void host_look(void) {
+    hooks_renew();
+}
 
 uint32_t host_embedded(void) {
     return 0;

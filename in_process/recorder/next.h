@@ -32,6 +32,9 @@ extern struct next_functions next;
 extern uintptr_t next_names[];
 extern bool next_has_names;
 
+// Looks up the functions again in a program into which this library was loaded while it ran.
+void next_of_running_program(void);
+
 // Looks up all functions that come after the recorder in the search order. This thread must not
 // record during the call.
 void next_resolve(void);

@@ -263,6 +263,16 @@ void session_start(void) {
     errno = saved_errno;
 }
 
+bool session_release(void) {
+    if (session_state() == SESSION_ON || atomic_get_ordered(&session.users) != 0) return false;
+    if (session.spool == NULL) return true;
+    mmap(session.spool, spool_bytes(), PROT_READ | PROT_WRITE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    session.spool = NULL;
+    session.rings = NULL;
+    return true;
+}
+
 void session_stop(enum kl_stop reason) {
     struct kl_spool* spool = session.spool;
     uint32_t none = KL_STOP_NONE;
@@ -319,6 +329,24 @@ static bool process_is_dead(uint32_t pid) {
     file_read(path, text, sizeof text);
     const char* name_end = strrchr(text, ')');
     return name_end != NULL && name_end[1] == ' ' && (name_end[2] == 'Z' || name_end[2] == 'X');
+}
+
+int session_start_in(const char* folder) {
+    if (strlen(folder) >= sizeof known_folder) return ENAMETOOLONG;
+    if (session_state() == SESSION_ON && !process_is_dead(session.control->reader_pid))
+        return EALREADY;
+    atomic_set_release(&session_page.state, SESSION_OFF);
+    if (!session_release()) return EBUSY;
+    session_reset();
+    madvise(&session_page, sizeof session_page, MADV_WIPEONFORK);
+    memcpy(known_folder, folder, strlen(folder) + 1);
+    known_root_pid = 0;
+    errno = 0;
+    if (!session_join()) return errno != 0 ? errno : EINVAL;
+    atomic_set(&session.threaded, 1);
+    atomic_add_release(&session.number, 1);
+    atomic_set_release(&session_page.state, SESSION_ON);
+    return 0;
 }
 
 enum kl_stop session_must_stop(uint64_t* heartbeat, uint64_t* silent_since_ns) {

@@ -55,6 +55,14 @@ KEEL_INLINE uint32_t session_state(void) {
 // Preserves errno.
 void session_start(void);
 
+// Begins a recording of this process in the session `folder`, at any time. Returns 0 or an errno.
+// EALREADY: it is recorded already.
+int session_start_in(const char* folder);
+
+// Releases the memory of the rings of an ended recording, if no thread uses it. A thread that was
+// interrupted while it stored an event writes to unused memory instead.
+bool session_release(void);
+
 // Ends the recording of this process. The reader ignores events with later times.
 void session_stop(enum kl_stop reason);
 

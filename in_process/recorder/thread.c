@@ -319,6 +319,7 @@ static void event_record_own(struct thread* thread, uint64_t index, struct event
     uint64_t read = primed != 0 ? caches_read() : 0; // before anything else is read
     thread->primed = 0;
     if (index >= thread->room && !thread_make_room(thread, index)) return;
+    host_look();
     slot_publish(&thread->slots[index & thread->mask], event, kl_ring_tag(index, thread->shift));
     if (primed != 0) {
         uint64_t pause = event.time > primed ? event.time - primed : 0;

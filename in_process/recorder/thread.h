@@ -146,6 +146,10 @@ KEEL_INLINE void record(enum kl_ring_op op, uint64_t time, const void* address, 
                         uint64_t extra) {
     struct thread* thread = &recorder_thread;
     struct event event = {time, (uint64_t)address, size, extra << 16 | op};
+    if (KEEL_UNLIKELY(thread->recording != atomic_get(&session.number))) {
+        thread_record_anew(event);
+        return;
+    }
     uint64_t index = index_claim(thread);
     if (KEEL_UNLIKELY(index >= thread->limit)) {
         thread_record_slow(index, event);

@@ -29,6 +29,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Record(commands::record::Arguments),
+    Attach(commands::attach::Arguments),
     Try(commands::r#try::Arguments),
     Check(commands::check::Arguments),
     Import(commands::import::Arguments),
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
 fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match arguments.command {
         Command::Record(arguments) => commands::record::run(arguments),
+        Command::Attach(arguments) => commands::attach::run(arguments),
         Command::Try(arguments) => commands::r#try::run(&arguments),
         Command::Check(arguments) => commands::check::run(&arguments),
         Command::Import(arguments) => commands::import::run(arguments),

@@ -79,6 +79,10 @@ pub struct Metadata {
     /// How the program ended: `exit 0`, `signal 9`, `still running`, `exec PROGRAM`; empty if
     /// unknown.
     pub ended: String,
+    /// The event that made the recorder write the journal; empty if there was none, because the
+    /// program was recorded from its start.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub cause: String,
     /// The repairs that `--repair` or the recorder made, by kind.
     pub repairs: BTreeMap<String, u64>,
 }

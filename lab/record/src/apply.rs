@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 /// A century, about the range of a journal's times. Later times are invalid.
 const LATEST_NS: u64 = 100 * 366 * 86_400 * 1_000_000_000;
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Ring {
     /// Serial number of the thread that writes to this ring.
     thread: u32,
@@ -21,7 +21,7 @@ struct Ring {
     text: Vec<u8>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Thread {
     id: u64,
     name: String,
@@ -32,6 +32,7 @@ struct Thread {
 }
 
 /// The state of one process after the events applied so far.
+#[derive(Clone)]
 pub struct Applier {
     pub clock: Clock,
     pub origins: Origins,
@@ -42,6 +43,8 @@ pub struct Applier {
     early: Option<(u64, Early)>,
     /// Subtracted from all times, ns.
     origin: u64,
+    /// From the start of the recording to the time 0 of the rows, ns.
+    left_out: u64,
     objects: u64,
     last_row: u64,
     /// The latest time of any event, including beginnings of reallocs, ns.
@@ -65,6 +68,7 @@ impl Applier {
             live: FxHashMap::default(),
             early: (filter.after_ns > 0).then(|| (filter.after_ns, Early::default())),
             origin: clock.nanoseconds(origin),
+            left_out: 0,
             objects: 0,
             last_row: 0,
             last_moment: 0,
@@ -114,6 +118,24 @@ impl Applier {
                 early.release(block.object);
             }
         }
+    }
+
+    /// Rows are wanted from this time (ticks) on.
+    pub fn begin_span_at(&mut self, ticks: u64, sink: &mut dyn RowSink) {
+        if let Some((start, _)) = &mut self.early {
+            *start = self.clock.nanoseconds(ticks).saturating_sub(self.origin);
+        }
+        self.begin_span(sink);
+    }
+
+    /// The latest time of any event, ns.
+    pub fn last_moment(&self) -> u64 {
+        self.last_moment
+    }
+
+    /// From the start of the recording to the time 0 of the rows, ns.
+    pub fn left_out(&self) -> u64 {
+        self.left_out
     }
 
     /// Ends the rows, and returns threads, frames and counts.
@@ -184,15 +206,19 @@ impl Applier {
             op::MARK => {
                 let mut text = std::mem::take(&mut self.rings[ring].text);
                 text.extend(event.text());
-                let text = String::from_utf8_lossy(&text).into_owned();
-                let thread = if self.early.is_some() { 0 } else { self.thread_index(ring) };
-                self.facts.marks.push(Mark { time, thread, text });
+                if self.early.is_none() {
+                    let text = String::from_utf8_lossy(&text).into_owned();
+                    let thread = self.thread_index(ring);
+                    self.facts.marks.push(Mark { time, thread, text });
+                }
             }
             op::FRAME => {
                 // Only the time assigns a row to its frame, so a mark must be later than every
                 // earlier event.
                 let mark = time.max(self.last_moment + 1);
-                self.facts.frames.push(mark);
+                if self.early.is_none() {
+                    self.facts.frames.push(mark);
+                }
                 self.last_row = mark;
                 self.last_moment = mark;
             }
@@ -363,9 +389,8 @@ impl Applier {
     fn begin_span(&mut self, sink: &mut dyn RowSink) {
         let Some((start, early)) = self.early.take() else { return };
         self.origin += start;
+        self.left_out = start;
         (self.last_row, self.last_moment) = (0, 0);
-        self.facts.frames.clear();
-        self.facts.marks.clear();
         let blocks = early.into_blocks();
         self.facts.prologue = blocks.len() as u64;
         let mut numbers = FxHashMap::default();

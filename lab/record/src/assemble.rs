@@ -30,7 +30,7 @@ pub const SKEW_NS: u64 = 10_000;
 /// Resolving one inversion may reveal another; real chains are short.
 const CHAIN_MAX: u32 = 16;
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Ring {
     events: VecDeque<RawEvent>,
     /// The path of code that was unloaded, as far as it has been read.
@@ -44,6 +44,7 @@ struct Ring {
 }
 
 /// Converts the events of one process's rings to rows.
+#[derive(Clone)]
 pub struct Assembler {
     rings: Vec<Ring>,
     heap: BinaryHeap<Reverse<(u64, usize)>>,
@@ -88,6 +89,26 @@ impl Assembler {
     /// Whether the rows ended at a limit.
     pub fn is_limited(&self) -> bool {
         self.applier.taken() == Taken::Enough
+    }
+
+    /// Rows are wanted from the time on up to which the events were applied.
+    pub fn begin_span(&mut self, sink: &mut dyn RowSink) {
+        self.applier.begin_span_at(self.written_until, sink);
+    }
+
+    /// The latest calibration.
+    pub fn clock(&self) -> Clock {
+        self.applier.clock
+    }
+
+    /// The latest time of any event, ns.
+    pub fn last_moment(&self) -> u64 {
+        self.applier.last_moment()
+    }
+
+    /// From the start of the recording to the time 0 of the rows, ns.
+    pub fn left_out(&self) -> u64 {
+        self.applier.left_out()
     }
 
     /// Whether rows are not yet wanted.

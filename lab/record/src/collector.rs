@@ -1,18 +1,22 @@
 //! The collector: empties the rings of all recorded processes while they run.
 
+mod finish;
+mod waiting;
+
+use self::waiting::Waiting;
 use crate::clock::Clock;
-use crate::encode::{Begin, Encoder, Finished, Rows, Work, name_by_bytes};
+use crate::encode::{Encoder, Work};
 use crate::image::Image;
-use crate::launch::{Orphans, Running, Signals};
+use crate::launch::{Attached, Orphans, Running, Signals};
+use crate::output::{Begin, Rows};
 use crate::rows::{Filter, Names};
 use crate::session::{self, Session, Spool};
 use crate::unseen::Unseen;
-use crate::{Journal, Options, Progress, Recorded, beside, lineage, machine, origins, paths, ring};
+use crate::{Options, Progress, beside, lineage, machine, origins, paths, ring};
 use keel_journal::{Metadata, Writer};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
-use std::os::unix::process::ExitStatusExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::{Duration, Instant};
@@ -55,6 +59,10 @@ pub struct Collector<'a> {
     /// A spool could not be opened for lack of descriptors or memory; ending images release some.
     postponed: bool,
     unseen: Unseen,
+    /// The program ran before, and its end leaves no status.
+    pub attached: Option<&'a mut dyn Attached>,
+    /// See [`Options::wait`].
+    waiting: Option<Waiting>,
     notes: Vec<String>,
     /// The time after which no rows are wanted, in ticks.
     until: Option<u64>,
@@ -92,6 +100,8 @@ impl<'a> Collector<'a> {
             announced: 0,
             postponed: false,
             unseen,
+            attached: None,
+            waiting: options.wait.clone().map(Waiting::new),
             notes: Vec::new(),
             until: None,
             reported: began,
@@ -135,20 +145,27 @@ impl<'a> Collector<'a> {
                     gone.push(*number);
                 }
             }
+            if let Some(waiting) = &mut self.waiting {
+                waiting.signals(signals.awaited());
+            }
             self.admit_new();
             let events = self.read_all();
             gone.into_iter().for_each(|number| self.end(number, None));
             let now = self.clock.now();
-            if self.encoder.is_over() || self.until.is_some_and(|until| now > until) {
+            let is_done = self.waiting.as_ref().is_some_and(Waiting::is_done);
+            let is_late = self.until.is_some_and(|until| now > until);
+            if self.encoder.is_over() || is_late || is_done {
                 self.stop();
             }
-            if signals.must_stop(root_gone) {
+            let is_over = self.attached.is_some() && self.is_stopped();
+            if is_over || signals.must_stop(root_gone || self.attached.is_some()) {
                 self.end_all();
                 return Ok(status);
             }
             if !self.options.embedded {
                 self.look_for_unseen();
             }
+            self.say_events(report);
             self.report(report);
             let hurries = self.images.values().any(|image| image.spool.wants_rings());
             wait = match (hurries && !self.is_stopped(), events > 0) {
@@ -181,6 +198,9 @@ impl<'a> Collector<'a> {
     }
 
     fn end_all(&mut self) {
+        if let Some(attached) = &mut self.attached {
+            self.problems.extend(attached.leave());
+        }
         self.stop();
         self.read_all();
         let numbers: Vec<usize> = self.images.keys().copied().collect();
@@ -230,6 +250,9 @@ impl<'a> Collector<'a> {
         for found in self.unseen.look(self.images.values(), follow) {
             // Without its own program, the recording is not what the user asked for.
             let own = found.pid == self.root_pid;
+            if own && self.attached.is_some() {
+                self.stop();
+            }
             if own { self.problems.push(found.text) } else { self.notes.push(found.text) }
         }
     }
@@ -245,7 +268,7 @@ impl<'a> Collector<'a> {
     fn progress(&self) -> Progress {
         let (operations, live_bytes) = self.encoder.progress();
         let seconds = self.began.elapsed().as_secs_f64();
-        Progress { seconds, operations, live_bytes, follows: None }
+        Progress { seconds, operations, live_bytes, ..Progress::default() }
     }
 
     fn calibrate(&mut self) {
@@ -343,6 +366,9 @@ impl<'a> Collector<'a> {
         let number = self.count;
         self.count += 1;
         let (clock, writer) = (self.clock, self.writer.take());
+        if let Some(waiting) = &mut self.waiting {
+            waiting.new_image();
+        }
         let first = *self.first.get_or_insert(origin);
         let after = self.options.after.unwrap_or_default();
         if self.until.is_none() {
@@ -373,6 +399,7 @@ impl<'a> Collector<'a> {
             filter,
             max_bytes: self.options.max_bytes.unwrap_or(0),
             refuges: self.options.refuges.clone(),
+            wait: self.options.wait.clone(),
         })));
         let image = Image::new(pid, (process_path, index), spool, origin, metadata);
         self.images.insert(number, image);
@@ -433,7 +460,11 @@ impl<'a> Collector<'a> {
         let count = rings.iter().map(|(_, events)| events.len()).sum();
         let (maps, waits) = if last { (None, None) } else { image.new_maps(&rings) };
         let until = until.min(waits.map_or(u64::MAX, |time| time.saturating_sub(1)));
+        if let Some(waiting) = &mut self.waiting {
+            waiting.look(&rings, &self.clock);
+        }
         self.send_rows(number, until, rings, maps);
+        self.act(number, until);
         count
     }
 
@@ -462,7 +493,7 @@ impl<'a> Collector<'a> {
         image.metadata.stalls = stalls.count;
         image.metadata.stalled_ns = self.clock.duration(stalls.ticks);
         image.metadata.clock_hz = self.clock.hz();
-        image.metadata.memory = image.take_memory();
+        image.metadata.memory = image.memory();
         if let Some((_, ring::STOP_TOO_MANY_THREADS)) = image.spool.stopped() {
             let limit = ring::RING_MAX;
             self.problems.push(format!(
@@ -471,7 +502,7 @@ impl<'a> Collector<'a> {
                 image.pid
             ));
         }
-        let names = image.take_names();
+        let names = image.names();
         let seconds = self.clock.duration(now.saturating_sub(image.began)) as f64 / 1e9;
         self.encoder.send(Work::Ended { number, seconds });
         let mut metadata = image.metadata;
@@ -485,96 +516,6 @@ impl<'a> Collector<'a> {
         }
         self.encoder.send(Work::Finish { number, metadata: Box::new(metadata), names });
     }
-
-    /// Ends all journals and collects the results.
-    pub fn finish(mut self, program: &Path, status: Option<ExitStatus>) -> Recorded {
-        self.unseen.take_executed(self.session.executed());
-        for (is_own, text) in self.unseen.unrecorded(self.root_pid) {
-            // Without its own program, the recording is not what the user asked for.
-            if is_own { self.problems.push(text) } else { self.notes.push(text) }
-        }
-        if self.count == 0 && self.problems.is_empty() {
-            let program = program.display();
-            self.problems.push(if self.options.embedded {
-                format!(
-                    "nothing was recorded: {program} does not contain a recorder. Link it with \
-                        libkeel_record and let \
-                     it report its allocations (keel/recorder.h), or record its malloc, without \
-                     --embedded"
-                )
-            } else {
-                format!(
-                    "nothing was recorded: {program} did not load the recorder. Did it end before \
-                        its first instruction, or does it change LD_PRELOAD?"
-                )
-            });
-        }
-        if let Some(writer) = self.writer.take() {
-            self.finish_unseen(writer, program, status);
-        }
-        if let Some((number, mut metadata, names)) = self.root.take() {
-            metadata.ended = ended(status);
-            self.encoder.send(Work::Finish { number, metadata: Box::new(metadata), names });
-        }
-        let mut finished = self.encoder.finish();
-        if let Err(error) = name_by_bytes(&mut finished) {
-            self.problems.push(error);
-        }
-        if let Some(after) =
-            self.options.after.filter(|_| finished.iter().all(|finished| finished.early))
-        {
-            self.problems.push(format!(
-                "nothing was recorded: the program ended within the {} s that --after leaves out",
-                after.as_secs_f64()
-            ));
-        }
-        for one in &finished {
-            if let (Some(path), Some(wanted)) = (&one.path, &one.moved_from) {
-                self.notes.push(format!(
-                    "{} could not be written there; the whole journal is {}",
-                    wanted.display(),
-                    path.display()
-                ));
-            }
-        }
-        let journals = finished.into_iter().map(journal).collect();
-        let (problems, notes, still_runs) = (self.problems, self.notes, status.is_none());
-        let status = status.unwrap_or_default();
-        Recorded { status, still_runs, signal: None, journals, problems, notes }
-    }
-
-    /// The program never loaded the recorder. Its journal is empty, with the metadata of the
-    /// program.
-    fn finish_unseen(&mut self, writer: Writer, program: &Path, status: Option<ExitStatus>) {
-        let number = usize::MAX;
-        let clock = self.clock;
-        let mut metadata = machine::describe();
-        self.encoder.send(Work::Begin(Box::new(Begin {
-            number,
-            origin: clock.now(),
-            clock,
-            process_path: self.options.output.clone(),
-            image: 0,
-            writer: Some(writer),
-            metadata: metadata.clone(),
-            filter: Filter::default(),
-            max_bytes: 0,
-            refuges: Vec::new(),
-        })));
-        metadata.writer = format!("keel record {}", env!("CARGO_PKG_VERSION"));
-        metadata.program = program.display().to_string();
-        metadata.pid = self.root_pid;
-        metadata.ended = ended(status);
-        metadata.clock = clock.name().to_owned();
-        metadata.clock_hz = clock.hz();
-        let names = Names::default();
-        self.encoder.send(Work::Finish { number, metadata: Box::new(metadata), names });
-    }
-}
-
-fn journal(finished: Finished) -> Journal {
-    let Finished { path, metadata, operations, seconds, written, limited, .. } = finished;
-    Journal { path, operations, seconds, metadata, written, limited }
 }
 
 /// The processes below this one, without the program itself.
@@ -582,13 +523,4 @@ fn living(program: u32) -> Vec<(u32, String)> {
     let below = lineage::descendants(std::process::id()).into_iter();
     let others = below.filter(|pid| *pid != program);
     others.filter_map(|pid| Some((pid, lineage::name(pid)?))).collect()
-}
-
-fn ended(status: Option<ExitStatus>) -> String {
-    let Some(status) = status else { return STILL_RUNNING.to_owned() };
-    match (status.code(), status.signal()) {
-        (Some(code), _) => format!("exit {code}"),
-        (None, Some(signal)) => format!("signal {signal}"),
-        (None, None) => String::new(),
-    }
 }

@@ -39,6 +39,14 @@ pub enum Error {
         /// Why.
         cause: io::Error,
     },
+    /// The recorder cannot enter a running process.
+    #[error("cannot attach to process {pid}: {reason}")]
+    Attach {
+        /// The process.
+        pid: u32,
+        /// Why.
+        reason: String,
+    },
     /// The program cannot be started.
     #[error("cannot start {}: {cause}", path.display())]
     Start {

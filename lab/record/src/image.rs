@@ -100,26 +100,21 @@ impl Image {
         self.spool.prepare_rings(self.admitted.elapsed() >= SPARE_RINGS_AFTER)
     }
 
-    /// Takes the names of the image that has ended.
-    pub fn take_names(&mut self) -> Names {
+    /// The names so far.
+    pub fn names(&mut self) -> Names {
         let program =
             Path::new(&self.metadata.program).file_name().unwrap_or_default().to_string_lossy();
         let program = program.chars().take(15).collect();
         self.names_read = None;
         let code = PerfMap::find(self.pid, SystemTime::now() - self.admitted.elapsed());
-        Names {
-            threads: std::mem::take(&mut self.names),
-            program,
-            code,
-            files: std::mem::take(&mut self.code.files),
-        }
+        Names { threads: self.names.clone(), program, code, files: self.code.files.clone() }
     }
 
-    /// Takes what is known of its memory.
-    pub fn take_memory(&mut self) -> Memory {
+    /// What is known of its memory.
+    pub fn memory(&self) -> Memory {
         let header = self.spool.header();
         Memory {
-            samples: self.memory.take(),
+            samples: self.memory.samples(),
             mapped_calls: header.mapped_calls.load(Relaxed),
             mapped_bytes: header.mapped_bytes.load(Relaxed),
         }
@@ -287,7 +282,8 @@ fn policy_of(state: &str) -> &'static str {
     }
 }
 
-fn open_pidfd(pid: u32) -> io::Result<OwnedFd> {
+/// A descriptor that becomes readable when the process has ended.
+pub fn open_pidfd(pid: u32) -> io::Result<OwnedFd> {
     // SAFETY: a system call without pointers.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid as libc::pid_t, 0) };
     if fd < 0 {

@@ -3,6 +3,7 @@
 use crate::ring::Control;
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
@@ -67,6 +68,30 @@ pub fn start(
         wait_unreaped(pid);
         forget_child(pid);
         drop(sender.send(child.wait()));
+        on_end();
+    })?;
+    Ok(Running { pid, ended })
+}
+
+/// A program that ran before the recording, which the recorder has entered.
+pub trait Attached {
+    /// Takes the recorder out of it. Returns the problem, if that was not possible.
+    fn leave(&mut self) -> Option<String>;
+}
+
+/// Watches a running process, which need not be a child; `on_end` is called when it has ended. The
+/// exit status of such a process is unknown.
+///
+/// # Errors
+/// The process does not exist.
+pub fn watch(pid: u32, on_end: impl FnOnce() + Send + 'static) -> io::Result<Running> {
+    let process = crate::image::open_pidfd(pid)?;
+    let (sender, ended) = channel();
+    std::thread::Builder::new().name("waiting for program".to_owned()).spawn(move || {
+        let mut poll = libc::pollfd { fd: process.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one valid structure.
+        while unsafe { libc::poll(&raw mut poll, 1, -1) } < 0 {}
+        drop(sender.send(Ok(ExitStatus::default())));
         on_end();
     })?;
     Ok(Running { pid, ended })
@@ -158,6 +183,8 @@ static CHILD: AtomicI32 = AtomicI32::new(0);
 static PENDING: AtomicI32 = AtomicI32::new(0);
 /// Signals that ask for the end of the recording.
 static ASKED: AtomicU32 = AtomicU32::new(0);
+/// Signals that a recording waits for, so far.
+static AWAITED: AtomicU32 = AtomicU32::new(0);
 /// The last signal that reached this process; 0: none.
 static LAST: AtomicI32 = AtomicI32::new(0);
 
@@ -168,13 +195,25 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Installs the handlers. Ignored signals (nohup) stay ignored.
-    pub fn take() -> Signals {
+    /// Installs the handlers. Ignored signals (nohup) stay ignored. `awaited`: a signal that is not
+    /// forwarded, see [`Signals::awaited`].
+    pub fn take(awaited: Option<i32>) -> Signals {
         [&PENDING, &LAST, &CHILD].iter().for_each(|word| word.store(0, SeqCst));
-        ASKED.store(0, SeqCst);
+        [&ASKED, &AWAITED].iter().for_each(|count| count.store(0, SeqCst));
         let before =
             SIGNALS.iter().filter_map(|signal| install(*signal).map(|action| (*signal, action)));
-        Signals { before: before.collect() }
+        let mut signals = Signals { before: before.collect() };
+        if let Some(signal) = awaited
+            && let Some(before) = set_handler(signal, count_awaited)
+        {
+            signals.before.push((signal, before));
+        }
+        signals
+    }
+
+    /// How many of the signals that the recording waits for have arrived.
+    pub fn awaited(&self) -> u32 {
+        AWAITED.load(SeqCst)
     }
 
     /// Whether the recording must end now. The first signal is the program's, which ends and
@@ -188,6 +227,11 @@ impl Signals {
     /// The last signal that reached this process during the recording.
     pub fn last(&self) -> Option<i32> {
         Some(LAST.load(SeqCst)).filter(|signal| *signal != 0)
+    }
+
+    /// Forwards no signal: each one ends the recording.
+    pub fn keep(&self) {
+        CHILD.store(ENDED, SeqCst);
     }
 
     /// Forwards signals to this process from now on.
@@ -216,19 +260,32 @@ fn forget_child(pid: u32) {
 }
 
 fn install(signal: i32) -> Option<libc::sigaction> {
-    // SAFETY: both structures are valid; the handler is async-signal-safe.
+    // SAFETY: the structure is valid.
     unsafe {
         let mut before: libc::sigaction = std::mem::zeroed();
         libc::sigaction(signal, std::ptr::null(), &raw mut before);
         if before.sa_sigaction == libc::SIG_IGN {
             return None;
         }
+    }
+    set_handler(signal, forward)
+}
+
+type Handler = extern "C" fn(i32, *const libc::siginfo_t, *const libc::c_void);
+
+fn set_handler(signal: i32, handler: Handler) -> Option<libc::sigaction> {
+    // SAFETY: both structures are valid; the handlers are async-signal-safe.
+    unsafe {
+        let mut before: libc::sigaction = std::mem::zeroed();
         let mut action: libc::sigaction = std::mem::zeroed();
-        let handler: extern "C" fn(i32, *const libc::siginfo_t, *const libc::c_void) = forward;
         action.sa_sigaction = handler as *const () as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
-        (libc::sigaction(signal, &raw const action, std::ptr::null_mut()) == 0).then_some(before)
+        (libc::sigaction(signal, &raw const action, &raw mut before) == 0).then_some(before)
     }
+}
+
+extern "C" fn count_awaited(_: i32, _: *const libc::siginfo_t, _: *const libc::c_void) {
+    AWAITED.fetch_add(1, SeqCst);
 }
 
 /// The terminal sends Ctrl-C and Ctrl-\ to the program as well. Only signals from other processes

@@ -9,6 +9,7 @@
 
 mod apply;
 mod assemble;
+mod attach;
 mod beside;
 mod caches;
 mod clock;
@@ -24,21 +25,26 @@ mod log;
 mod machine;
 mod memory;
 mod origins;
+mod output;
 mod paths;
 mod perf_map;
 mod program;
 mod program_file;
 mod prologue;
+mod recent;
 mod recording;
 mod ring;
 mod rows;
 mod session;
 mod unseen;
+mod wait;
 
+pub use attach::{Visit, attach_with};
 pub use error::Error;
 pub use filter::{Kept, skip_modules};
 pub use log::{Imported, LogError, import_log, is_log};
 pub use recording::{check, record, record_with};
+pub use wait::{Last, Signal, Wait, When};
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -88,6 +94,9 @@ pub struct Options {
     /// program's orphans, and reaps every child. So it knows all living processes that the program
     /// has started. Otherwise it knows those that record.
     pub only_children: bool,
+    /// Write nothing until something happens. The program's own process only, so not with
+    /// `follow_children`.
+    pub wait: Option<Wait>,
     /// Folders for the journal if its own folder disappears or its disk becomes full.
     pub refuges: Vec<PathBuf>,
 }
@@ -101,6 +110,8 @@ pub struct Progress {
     pub operations: u64,
     /// In live blocks, of all processes.
     pub live_bytes: u64,
+    /// Reported once for each event that a recording waits for, in words.
+    pub event: Option<String>,
     /// Reported once, when the program has ended and the recording waits for these processes.
     pub follows: Option<String>,
 }
@@ -119,6 +130,10 @@ pub struct Recorded {
     /// requested the most bytes has the process's name, and the others
     /// `NAME.image-N.journal.parquet`.
     pub journals: Vec<Journal>,
+    /// The stops of an attached program's threads.
+    pub visits: Vec<Visit>,
+    /// The most memory that the events of [`Last`] have taken, bytes.
+    pub kept_bytes: usize,
     /// Problems during the recording, as text.
     pub problems: Vec<String>,
     /// Other programs of the tree that were not recorded, and why.

@@ -15,6 +15,7 @@ pub struct Live {
 }
 
 /// A realloc that has begun.
+#[derive(Clone, Copy, Debug)]
 pub struct Realloc {
     /// Address of the released block.
     pub address: u64,

@@ -29,8 +29,12 @@ fn read() -> Metadata {
 
 /// The time of day as RFC 3339 in UTC.
 pub fn now() -> String {
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    rfc3339(seconds)
+    at(SystemTime::now())
+}
+
+/// A time of day, likewise.
+pub fn at(time: SystemTime) -> String {
+    rfc3339(time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()))
 }
 
 fn rfc3339(seconds: u64) -> String {

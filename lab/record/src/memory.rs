@@ -49,8 +49,8 @@ impl Sampler {
     }
 
     /// The samples so far.
-    pub fn take(&mut self) -> Vec<MemorySample> {
-        std::mem::take(&mut self.samples)
+    pub fn samples(&self) -> Vec<MemorySample> {
+        self.samples.clone()
     }
 }
 
@@ -79,7 +79,7 @@ mod tests {
             let anonymous = if time == 54_321 { 1 << 30 } else { time };
             sampler.add(MemorySample { time, anonymous, resident: anonymous });
         }
-        let samples = sampler.take();
+        let samples = sampler.samples();
         assert!((SAMPLES_MAX / 2 - 1..SAMPLES_MAX).contains(&samples.len()), "{}", samples.len());
         assert!(samples.is_sorted_by_key(|sample| sample.time));
         assert!(samples.iter().any(|sample| sample.anonymous == 1 << 30));

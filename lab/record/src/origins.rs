@@ -49,7 +49,7 @@ pub fn parse_maps(text: &str) -> Vec<Mapping> {
 }
 
 /// The modules and stacks of one process's operations.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Origins {
     /// Sorted by start; they do not overlap.
     mappings: BTreeMap<u64, Mapping>,

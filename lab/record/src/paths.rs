@@ -29,6 +29,11 @@ pub fn of_other_image(process: &Path, image: u32) -> PathBuf {
     insert(process, &format!("image-{}", image + 1))
 }
 
+/// The journal with this number, from 1, of a recording that waits.
+pub fn of_write(output: &Path, number: u32) -> PathBuf {
+    if number <= 1 { output.to_path_buf() } else { insert(output, &number.to_string()) }
+}
+
 /// Inserts a part before `.journal.parquet`.
 fn insert(path: &Path, part: &str) -> PathBuf {
     // A name need not be UTF-8.

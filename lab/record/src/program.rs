@@ -136,7 +136,8 @@ fn not_recordable(path: &Path, reason: String) -> Error {
 
 const MACHINE: u16 = if cfg!(target_arch = "aarch64") { elf::EM_AARCH64 } else { elf::EM_X86_64 };
 
-fn check_elf(path: &Path) -> Result<(), Error> {
+/// Refuses an ELF file that cannot load the recorder, or would not call it.
+pub fn check_elf(path: &Path) -> Result<(), Error> {
     let fail = |reason: &str| Err(not_recordable(path, reason.to_owned()));
     let broken = |error: object::Error| Error::NotExecutable {
         path: path.to_path_buf(),

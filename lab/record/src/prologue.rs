@@ -21,7 +21,7 @@ pub struct Block {
 }
 
 /// The live blocks.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Early {
     blocks: FxHashMap<u64, Block>,
 }

@@ -5,6 +5,7 @@ use crate::collector::Collector;
 use crate::encode::Encoder;
 use crate::launch::{self, Orphans, Signals, Start};
 use crate::session::{Session, Settings};
+use crate::wait::{Signal, Wait};
 use crate::{Error, Options, Progress, Recorded, paths, program, ring};
 use keel_journal::Writer;
 use std::ffi::OsString;
@@ -41,8 +42,10 @@ pub fn record_with(options: &Options, report: &mut dyn FnMut(Progress)) -> Resul
     let start_error = |cause| Error::Start { path: path.clone(), cause };
     let environment = environment(options, &session).map_err(start_error)?;
     let (bell, encoder_bell) = (session.bell(), session.bell());
-    let encoder = Encoder::start(move || encoder_bell.ring()).map_err(start_error)?;
-    let signals = Signals::take();
+    let encoder =
+        Encoder::start(options.wait.is_some(), move || encoder_bell.ring()).map_err(start_error)?;
+    let awaited = options.wait.as_ref().and_then(Wait::signal).map(Signal::number);
+    let signals = Signals::take(awaited);
     let orphans = Orphans::adopt(options.only_children);
     let mut collector = Collector::new(options, session, encoder, kind, writer);
     let start =
@@ -67,7 +70,11 @@ pub fn check(options: &Options) -> Result<PathBuf, Error> {
 }
 
 /// Checks before the start that the journal can be written. A single journal is created now.
-fn prepare_output(options: &Options) -> Result<Option<Writer>, Error> {
+pub fn prepare_output(options: &Options) -> Result<Option<Writer>, Error> {
+    if options.wait.is_some() {
+        drop(Writer::create(&options.output).map_err(Error::Journal)?);
+        return Ok(None);
+    }
     if !options.follow_children {
         let writer = Writer::create(&options.output).map_err(Error::Journal)?;
         return Ok(Some(writer.with_refuges(&options.refuges)));

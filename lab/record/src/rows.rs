@@ -42,7 +42,7 @@ pub struct Filter {
 }
 
 /// Facts that are not in the rows.
-#[derive(Default, Debug)]
+#[derive(Clone, Default, Debug)]
 pub struct Facts {
     /// The metadata's threads, in order of appearance.
     pub threads: Vec<Thread>,

@@ -206,6 +206,7 @@ fn describe_metadata(metadata: &Metadata, line: &mut impl FnMut(String)) {
     for (name, value) in [
         ("program", command.collect::<Vec<_>>().join(" ")),
         ("ended", metadata.ended.clone()),
+        ("cause", metadata.cause.clone()),
         ("started", metadata.started.clone()),
         ("host", host),
         ("allocator", metadata.allocator.clone()),

@@ -1,6 +1,7 @@
 //! One file for each subcommand: its arguments, and `run`, which lists its steps.
 
 pub mod allocators;
+pub mod attach;
 pub mod bench;
 pub mod blame;
 pub mod capture;

@@ -1,11 +1,14 @@
 //! `keel record`: records a program's allocations into a journal.
 
+pub mod wait;
+
+use self::wait::WaitArguments;
 use crate::format;
 use crate::layout::Layout;
 use crate::output;
 use anyhow::Result;
 use clap::Args;
-use keel_record::{Journal, Options, Progress, Recorded};
+use keel_record::{Journal, Options, Progress, Recorded, Wait};
 use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal as _;
 use std::os::unix::process::ExitStatusExt as _;
@@ -27,6 +30,7 @@ use std::time::Duration;
 #[derive(Args)]
 #[command(after_help = "Examples:\n  keel record -- ./game --level 3\n  \
                         keel record -o sort.journal.parquet -- sort big.txt\n  \
+                        keel record --last 30 --when frame=50ms --when crash -- ./game\n  \
                         keel record --follow-children -- gcc -O2 -c big.c")]
 pub struct Arguments {
     /// The journal [default: PROGRAM.journal.parquet]. With --follow-children, each process has its
@@ -34,7 +38,7 @@ pub struct Arguments {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Also record the processes that the program starts, each in its own journal
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with_all = ["on", "last"])]
     follow_children: bool,
     /// The folder for the files through which the program sends its operations to keel [default:
     /// /dev/shm, else TMPDIR]
@@ -57,7 +61,8 @@ pub struct Arguments {
     skip_module: Vec<String>,
     /// Begin the recording this many seconds after the start of the program. The journal also
     /// contains the blocks that are live then
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds,
+          conflicts_with_all = ["on", "last"])]
     after: Option<Duration>,
     /// End the recording after this many seconds. The program continues
     #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
@@ -72,6 +77,8 @@ pub struct Arguments {
     /// End the recording when a journal has about this size, in bytes or with K, M or G (100M)
     #[arg(long, value_name = "SIZE", value_parser = format::parse_size)]
     max_size: Option<u64>,
+    #[command(flatten)]
+    waiting: WaitArguments,
     /// Print the progress every second. On a terminal, keel always shows the progress
     #[arg(long)]
     progress: bool,
@@ -88,6 +95,9 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     let quiet = arguments.quiet;
     let mut line = ProgressLine::new(arguments.progress, quiet);
     let options = options(arguments)?;
+    if !quiet {
+        announce(&options);
+    }
     let recorded = keel_record::record_with(&options, &mut |progress| line.show(progress))?;
     line.clear();
     let complete = is_complete(&recorded);
@@ -118,6 +128,7 @@ pub fn record_for_try(
         python_objects,
         max_events: None,
         max_size: None,
+        waiting: WaitArguments::default(),
         progress: false,
         quiet: false,
         command: command.to_vec(),
@@ -135,6 +146,31 @@ pub fn record_for_try(
 /// Whether the journals contain everything.
 pub fn is_complete(recorded: &Recorded) -> bool {
     recorded.problems.is_empty() && recorded.journals.iter().all(|one| one.written.is_ok())
+}
+
+/// Prints how to send the signal that the recording waits for.
+pub fn announce(options: &Options) {
+    if let Some(signal) = options.wait.as_ref().and_then(Wait::signal) {
+        let name = signal.to_string();
+        let name = name.trim_start_matches("SIG");
+        say!("keel record: waiting for {signal}: kill -{name} {}", std::process::id());
+    }
+}
+
+/// Reports a recording of a program that ran before.
+pub fn report_attached(recorded: &Recorded) {
+    report(recorded, false);
+    let longest = recorded.visits.iter().max_by_key(|visit| visit.pause);
+    if let Some(longest) = longest {
+        let stops: u32 = recorded.visits.iter().map(|visit| visit.stops).sum();
+        say!(
+            "keel record: one thread at a time was stopped {} times, for {:.1} ms at most, of \
+             which it worked {:.1} ms; {stops} stops of ptrace",
+            recorded.visits.len(),
+            longest.pause.as_secs_f64() * 1e3,
+            longest.work.as_secs_f64() * 1e3
+        );
+    }
 }
 
 fn options(arguments: Arguments) -> Result<Options> {
@@ -158,6 +194,7 @@ fn options(arguments: Arguments) -> Result<Options> {
         max_operations: arguments.max_events,
         max_bytes: arguments.max_size,
         only_children: true,
+        wait: arguments.waiting.wait(),
         refuges: refuges(),
     })
 }
@@ -167,7 +204,7 @@ fn environment(python_objects: bool) -> Vec<(&'static str, OsString)> {
     if python_objects { vec![("PYTHONMALLOC", "malloc".into())] } else { Vec::new() }
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+pub fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 =
         text.parse().map_err(|_| "give a number of seconds, such as 2.5".to_owned())?;
     Duration::try_from_secs_f64(seconds)
@@ -175,23 +212,31 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 /// The progress while the program runs.
-struct ProgressLine {
+pub struct ProgressLine {
     /// On a terminal: one line that is overwritten.
     in_place: bool,
     shown: bool,
+    quiet: bool,
     last: Progress,
 }
 
 impl ProgressLine {
-    fn new(wanted: bool, quiet: bool) -> ProgressLine {
+    pub fn new(wanted: bool, quiet: bool) -> ProgressLine {
         let terminal = std::io::stderr().is_terminal();
         let last = Progress::default();
-        ProgressLine { in_place: terminal, shown: (wanted || terminal) && !quiet, last }
+        ProgressLine { in_place: terminal, shown: (wanted || terminal) && !quiet, quiet, last }
     }
 
-    fn show(&mut self, now: Progress) {
+    pub fn show(&mut self, now: Progress) {
         /// Progress arrives twice a second.
         const LINES_APART: f64 = 0.9;
+        if let Some(event) = &now.event {
+            self.clear();
+            if !self.quiet {
+                say!("keel record: {event}");
+            }
+            return;
+        }
         if let Some(processes) = &now.follows {
             self.clear();
             say!(
@@ -221,7 +266,7 @@ impl ProgressLine {
         self.last = now;
     }
 
-    fn clear(&self) {
+    pub fn clear(&self) {
         if self.shown && self.in_place {
             output::state("\r\x1b[2K");
         }
@@ -235,7 +280,7 @@ fn default_output(program: &OsStr) -> PathBuf {
 }
 
 /// Shared memory, unless it has no room: containers often have little.
-fn default_spool() -> PathBuf {
+pub fn default_spool() -> PathBuf {
     const ROOM: u64 = 16 << 20;
     let shared_memory = Path::new("/dev/shm");
     let has_room = output::free_bytes(shared_memory).is_some_and(|free| free >= ROOM);
@@ -243,7 +288,7 @@ fn default_spool() -> PathBuf {
 }
 
 /// Where a journal goes on if it cannot stay in its folder.
-fn refuges() -> Vec<PathBuf> {
+pub fn refuges() -> Vec<PathBuf> {
     let home = std::env::var_os("HOME").map(PathBuf::from);
     std::iter::once(std::env::temp_dir()).chain(home).filter(|folder| folder.is_dir()).collect()
 }

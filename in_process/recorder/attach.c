@@ -1,0 +1,56 @@
+// The functions that `keel attach` calls in a program that runs already. keel opens this library in
+// a thread of the program that waits in a system call, calls kl_attached_start in it, and later
+// kl_attached_stop and kl_attached_release.
+//
+// The library is not unloaded: another thread may be inside one of its functions. Without hooks no
+// thread enters them.
+#include "base/attributes.h"
+#include "hooks.h"
+#include "next.h"
+#include "session.h"
+#include "thread.h"
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+// Begins a recording in the session `folder`. Returns the number of replaced addresses, or minus an
+// errno. EALREADY: this process is recorded.
+KEEL_EXPORT long kl_attached_start(const char* folder);
+
+// Ends it and removes the hooks. Returns the number of restored addresses.
+KEEL_EXPORT long kl_attached_stop(void);
+
+// Returns 1 if no thread used the rings, so that their memory was released; else 0: call it again.
+KEEL_EXPORT long kl_attached_release(void);
+
+// Returns true if the program was started with this library. Its calls arrive here anyway.
+static bool is_preloaded(void) {
+    return dlsym(RTLD_DEFAULT, "malloc") == (void*)malloc;
+}
+
+long kl_attached_start(const char* folder) {
+    int cancelling;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
+    bool preloaded = is_preloaded();
+    if (!preloaded) next_of_running_program();
+    if (!preloaded) hooks_find();
+    int error = session_start_in(folder);
+    long count = error != 0 ? -error : preloaded ? 0 : (long)hooks_set();
+    pthread_setcancelstate(cancelling, NULL);
+    return count;
+}
+
+long kl_attached_stop(void) {
+    long cleared = (long)hooks_clear();
+    if (session_state() == SESSION_ON && session_enter()) {
+        session_stop(KL_STOP_READER_ASKED);
+        session_leave();
+    }
+    return cleared;
+}
+
+long kl_attached_release(void) {
+    return session_release() ? 1 : 0;
+}

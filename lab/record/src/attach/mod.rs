@@ -1,0 +1,222 @@
+//! Records a program that runs already.
+//!
+//! ```text
+//! target   checks the process, and finds its functions
+//! remote   calls functions in one of its threads (ptrace)
+//! here     opens the recorder in it, records, and takes the recorder out again
+//! ```
+
+mod remote;
+mod target;
+
+use self::remote::{Failure, Visited, visit};
+use self::target::{Functions, Target, refused_by_system};
+use crate::clock::Clock;
+use crate::collector::Collector;
+use crate::encode::Encoder;
+use crate::launch::{self, Orphans, Signals};
+use crate::recording::prepare_output;
+use crate::session::{Session, Settings};
+use crate::wait::{Signal, Wait};
+use crate::{Error, Options, Progress, Recorded};
+pub use remote::Visit;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::{Duration, Instant};
+
+/// How long to look for a thread that can be entered.
+const ENTER_WITHIN: Duration = Duration::from_secs(10);
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(1);
+
+/// Records the running process `pid` until it ends, a signal arrives, or a limit is reached. The
+/// options that concern the start of a program are not used.
+///
+/// # Errors
+/// Errors before the recorder was entered. Later ones are in [`Recorded::problems`].
+pub fn attach_with(
+    pid: u32,
+    options: &Options,
+    report: &mut dyn FnMut(Progress),
+) -> Result<Recorded, Error> {
+    let target = Target::check(pid)?;
+    let functions = target.functions()?;
+    let writer = prepare_output(options)?;
+    let kind = Clock::best_kind();
+    let settings =
+        Settings { clock_kind: kind, follow: false, stacks: options.stacks, embedded: false };
+    let session = Session::create(&options.spool_folder, settings)?;
+    session.control().root_pid.store(pid, SeqCst);
+    let library = place_library(&target, options, &session)?;
+    let start_error = |cause| Error::Start { path: target.program.clone(), cause };
+    let (bell, encoder_bell) = (session.bell(), session.bell());
+    let encoder =
+        Encoder::start(options.wait.is_some(), move || encoder_bell.ring()).map_err(start_error)?;
+    let awaited = options.wait.as_ref().and_then(Wait::signal).map(Signal::number);
+    let signals = Signals::take(awaited);
+    signals.keep();
+    let running =
+        launch::watch(pid, move || bell.ring()).map_err(|e| refused_by_system(pid, &e))?;
+    let folder = session.folder().to_path_buf();
+    let mut collector = Collector::new(options, session, encoder, kind, writer);
+    let program = target.program.clone();
+    let file = options.recorder_library.clone();
+    let mut attached = Attached { target, functions, library, file, visits: Vec::new() };
+    attached.enter(&folder)?;
+    collector.attached = Some(&mut attached);
+    let status = collector.run(&running, &signals, &Orphans::adopt(false), report);
+    let status = status.map_err(|cause| Error::Start { path: program.clone(), cause })?;
+    let recorded = collector.finish(&program, status);
+    Ok(Recorded { signal: signals.last(), visits: attached.visits, ..recorded })
+}
+
+/// A process that was entered.
+struct Attached {
+    target: Target,
+    functions: Functions,
+    /// The recorder's path in the process, and a file with the same contents.
+    library: PathBuf,
+    file: PathBuf,
+    /// The times that a thread was stopped.
+    visits: Vec<Visit>,
+}
+
+impl Attached {
+    fn function(&self, name: &str) -> Option<u64> {
+        self.target.recorder_function(&self.library, &self.file, name)
+    }
+
+    /// Opens the recorder in the process, and begins the recording.
+    fn enter(&mut self, folder: &Path) -> Result<(), Error> {
+        let pid = self.target.pid;
+        let failed = |failure: Failure| match failure {
+            Failure::System(error) => refused_by_system(pid, &error),
+            other => Error::Attach { pid, reason: text_of(other) },
+        };
+        let mut visited = find_thread(&self.target, &self.functions).map_err(failed)?;
+        let opened = self.open(&mut visited, folder);
+        let visit = visited.leave();
+        self.visits.push(visit);
+        opened.map_err(failed)
+    }
+
+    fn open(&self, visited: &mut Visited<'_>, folder: &Path) -> Result<(), Failure> {
+        let path = visited.text(self.library.as_os_str().as_bytes())?;
+        let Functions { dlopen, dlopen_flags, dlerror, .. } = self.functions;
+        if visited.call(dlopen, [path, dlopen_flags])? == 0 {
+            let mut reason = "dlopen failed".to_owned();
+            if let Some(dlerror) = dlerror {
+                let text = visited.call(dlerror, [0, 0])?;
+                reason = visited.read_text(text);
+            }
+            return Err(Failure::Other(format!("it cannot open the recorder: {reason}")));
+        }
+        let start = self.function("kl_attached_start").ok_or_else(|| {
+            Failure::Other(
+                "it has another version of the recorder, from an earlier recording; \
+                            restart it"
+                    .to_owned(),
+            )
+        })?;
+        let folder = visited.text(folder.as_os_str().as_bytes())?;
+        match visited.call(start, [folder, 0])? as i64 {
+            result if result >= 0 => Ok(()),
+            result if -result == i64::from(libc::EALREADY) => {
+                Err(Failure::Other("it is recorded already".to_owned()))
+            }
+            result => {
+                let error = std::io::Error::from_raw_os_error(-result as i32);
+                Err(Failure::Other(format!("the recorder cannot begin in it: {error}")))
+            }
+        }
+    }
+
+    /// Calls a function without arguments until its result is accepted.
+    fn call_all(&mut self, function: u64, accepts: fn(u64) -> bool) -> Result<(), Failure> {
+        let began = Instant::now();
+        loop {
+            let mut visited = find_thread(&self.target, &self.functions)?;
+            let result = visited.call(function, [0, 0]);
+            self.visits.push(visited.leave());
+            if accepts(result?) {
+                return Ok(());
+            }
+            if began.elapsed() > ENTER_WITHIN {
+                return Err(Failure::Busy);
+            }
+            std::thread::sleep(LOOK_AGAIN_AFTER);
+        }
+    }
+}
+
+impl launch::Attached for Attached {
+    fn leave(&mut self) -> Option<String> {
+        let stop = self.function("kl_attached_stop")?;
+        match self.call_all(stop, |_| true) {
+            Ok(()) => {}
+            Err(failure) => {
+                return Some(format!(
+                    "the recorder's functions stay in process {}, where they only call the \
+                     program's own: {}",
+                    self.target.pid,
+                    text_of(failure)
+                ));
+            }
+        }
+        // A thread may be leaving a ring.
+        let release = self.function("kl_attached_release")?;
+        drop(self.call_all(release, |result| result != 0));
+        None
+    }
+}
+
+fn text_of(failure: Failure) -> String {
+    match failure {
+        Failure::Busy => "no thread waited in a system call of its C library, where it can be \
+                          entered; try again when the program is less busy"
+            .to_owned(),
+        Failure::System(error) => error.to_string(),
+        Failure::Other(text) => text,
+    }
+}
+
+fn find_thread<'a>(target: &Target, functions: &'a Functions) -> Result<Visited<'a>, Failure> {
+    let began = Instant::now();
+    loop {
+        match visit(target, functions) {
+            Err(Failure::Busy) if began.elapsed() < ENTER_WITHIN => {
+                std::thread::sleep(LOOK_AGAIN_AFTER);
+            }
+            result => return result,
+        }
+    }
+}
+
+/// The recorder's path in the process. Another user may not be able to open keel's folders: then
+/// the session's folder becomes that user's, and contains a copy.
+fn place_library(target: &Target, options: &Options, session: &Session) -> Result<PathBuf, Error> {
+    let fail = |cause| Error::Session { path: session.folder().to_path_buf(), cause };
+    if let Some(earlier) = target.earlier_recorder() {
+        return give(session, target).map(|()| earlier).map_err(fail);
+    }
+    let library = options.recorder_library.canonicalize().map_err(fail)?;
+    // SAFETY: geteuid cannot fail.
+    if target.user == unsafe { libc::geteuid() } {
+        return Ok(library);
+    }
+    let copy = session.folder().join("libkeel_recorder.so");
+    std::fs::copy(&library, &copy).map_err(fail)?;
+    std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o755)).map_err(fail)?;
+    give(session, target).map_err(fail)?;
+    Ok(copy)
+}
+
+/// Makes the target's user the owner of the session's folder and its files.
+fn give(session: &Session, target: &Target) -> std::io::Result<()> {
+    let give = |path: &Path| chown(path, Some(target.user), Some(target.group));
+    for file in std::fs::read_dir(session.folder())? {
+        give(&file?.path())?;
+    }
+    give(session.folder())
+}
