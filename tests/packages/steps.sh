@@ -27,8 +27,8 @@ step() {
 # size FILE: in MB, with one digit.
 size() { stat -L -c %s "$1" | awk '{ printf "%.1f MB", $1 / 1e6 }'; }
 
-# insight COMMAND...: the step that ends with a page; sets `seconds` to its duration and, in brackets,
-# to the time that processors spent on it, which a loaded machine does not change.
+# insight COMMAND...: the step that ends with a page; sets `seconds` to its duration and, in
+# brackets, to the time that processors spent on it, which a loaded machine changes little.
 insight() {
     local TIMEFORMAT='%R %U %S'
     { time step "first insight: $*" "$@"; } 2>"$work/time"
