@@ -46,7 +46,7 @@ _Static_assert(sizeof(void*) == 8, "Keel needs a target with addresses of 64 bit
 
 // For a variable of several kilobytes that is zero at first: behind the small ones, so that these
 // share few system pages. LARGER: behind those as well, because a process touches little of it.
-#if defined(_WIN32) // where a section with another name than .bss lies in the file
+#if defined(_WIN32) || defined(__APPLE__) // where sections with other names lie in the file
 #define KEEL_LARGE
 #define KEEL_LARGER
 #else

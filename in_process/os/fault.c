@@ -2,7 +2,9 @@
 #include <errno.h>
 #include <signal.h>
 #include <stddef.h>
+#if !defined(__APPLE__) // where signal.h has the type
 #include <ucontext.h>
+#endif
 
 static os_fault_examiner* examine_fault;
 static struct sigaction before; // the action that this one replaced
