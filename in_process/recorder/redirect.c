@@ -6,12 +6,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#if defined(__aarch64__)
-enum { RELOCATION_CALL = R_AARCH64_JUMP_SLOT, RELOCATION_ADDRESS = R_AARCH64_GLOB_DAT };
-enum { RELOCATION_WORD = R_AARCH64_ABS64 };
-#else
-enum { RELOCATION_CALL = R_X86_64_JUMP_SLOT, RELOCATION_ADDRESS = R_X86_64_GLOB_DAT };
-enum { RELOCATION_WORD = R_X86_64_64 };
+// The relocations of a word that the loader sets to the address of a function.
+#if defined(__x86_64__)
+static const uint64_t relocations[] = {R_X86_64_JUMP_SLOT, R_X86_64_GLOB_DAT, R_X86_64_64};
+#elif defined(__aarch64__)
+static const uint64_t relocations[] = {R_AARCH64_JUMP_SLOT, R_AARCH64_GLOB_DAT, R_AARCH64_ABS64};
+#else // nothing is replaced
+static const uint64_t relocations[] = {UINT64_MAX};
 #endif
 
 struct entries {
@@ -101,16 +102,21 @@ static void word_replace(const struct object* object, uintptr_t* word, uintptr_t
     if (is_protected) mprotect(page, KL_PAGE_BYTES, PROT_READ);
 }
 
+static bool sets_address(const ElfW(Rela) * relocation) {
+    bool is_one = false;
+    for (size_t i = 0; i < sizeof relocations / sizeof *relocations; i++)
+        is_one |= ELF64_R_TYPE(relocation->r_info) == relocations[i];
+    return is_one && relocation->r_addend == 0;
+}
+
 static void table_replace(const struct object* object, int table, const struct entries* all) {
     const ElfW(Rela)* relocation = object->tables[table];
     const ElfW(Rela)* end = relocation + object->bytes[table] / sizeof *relocation;
     for (; relocation < end; relocation++) {
-        uint64_t type = ELF64_R_TYPE(relocation->r_info);
-        bool is_ours = type == RELOCATION_CALL || type == RELOCATION_ADDRESS ||
-                       (type == RELOCATION_WORD && relocation->r_addend == 0);
         const ElfW(Sym)* symbol = &object->symbols[ELF64_R_SYM(relocation->r_info)];
         // An object file that defines the function keeps its own calls.
-        if (!is_ours || symbol->st_shndx != SHN_UNDEF || symbol->st_name == 0) continue;
+        if (!sets_address(relocation) || symbol->st_shndx != SHN_UNDEF || symbol->st_name == 0)
+            continue;
         const struct redirect* entry = entry_find(all, object->names + symbol->st_name);
         if (entry == NULL || entry->ours == 0) continue;
         word_replace(object, (uintptr_t*)(object->base + relocation->r_offset), entry->ours);
