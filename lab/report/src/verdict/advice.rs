@@ -31,6 +31,8 @@ const MUCH: f64 = 10.0;
 /// And a little below this multiple.
 const A_LITTLE: f64 = 3.0;
 const MINUTE_NS: f64 = 60e9;
+/// A recording of at least so long says what the program does in a minute.
+const EXTRAPOLATED_NS: f64 = 10e9;
 
 #[path = "changes.rs"]
 mod changes;
@@ -431,14 +433,26 @@ impl Choice<'_> {
         (format!("{less} {}", in_frame(stake.figure)), amount)
     }
 
-    /// `306 ms per minute (0.51 % of the recorded time)`; None if the journal has no times.
+    /// `306 ms per minute (0.51 % of the recorded time)`, of a short recording `306 µs (0.51 % of
+    /// the recorded 60.0 ms)`; None if the journal has no times.
     fn per_minute(&self, ns: f64) -> Option<String> {
         let recorded = self.all.comparison.journal.duration_ns as f64;
         let share = ns / recorded;
-        (recorded > 0.0).then(|| {
-            let time = duration(share * MINUTE_NS);
-            format!("{time} per minute ({})", percent_of(share, "of the recorded time"))
+        (recorded > 0.0).then(|| match self.is_extrapolated() {
+            true => {
+                let time = duration(share * MINUTE_NS);
+                format!("{time} per minute ({})", percent_of(share, "of the recorded time"))
+            }
+            false => {
+                let whole = format!("of the recorded {}", duration(recorded));
+                format!("{} ({})", duration(ns), percent_of(share, &whole))
+            }
         })
+    }
+
+    /// Times are given for a minute of the program.
+    fn is_extrapolated(&self) -> bool {
+        self.all.comparison.journal.duration_ns as f64 >= EXTRAPOLATED_NS
     }
 
     /// The allocators that are worse than the base by more than what matters, in a sentence that
@@ -462,6 +476,7 @@ impl Choice<'_> {
                 (FRAME, "worst") => "the calls of the worst frame take {}",
                 (FRAME, _) => "the calls of a slow frame (p99) take {}",
                 _ if self.all.comparison.journal.duration_ns == 0 => "all calls take {}",
+                _ if !self.is_extrapolated() => "allocation calls take {}",
                 _ => "allocation calls take {} per minute",
             };
             let base = shown(self.value(&stake, self.base).unwrap_or(0.0));
@@ -472,10 +487,11 @@ impl Choice<'_> {
         (String::new(), Vec::new())
     }
 
-    /// A value as the sentences show it: the time in all calls in a minute of the program.
+    /// A value as the sentences show it: the time in all calls in a minute of the program, or of a
+    /// short recording in all of it.
     fn shown(&self, stake: &Stake, ns: f64) -> String {
         let recorded = self.all.comparison.journal.duration_ns as f64;
-        match stake.operation == FRAME || recorded == 0.0 {
+        match stake.operation == FRAME || !self.is_extrapolated() {
             true => duration(ns),
             false => duration(ns / recorded * MINUTE_NS),
         }

@@ -197,6 +197,22 @@ fn own_threads_are_a_price() {
     assert!(found.more.contains(price), "{found:?}");
 }
 
+/// What a program does in a second says little about a minute of it.
+#[test]
+fn a_short_recording_is_not_extrapolated() {
+    let allocators = vec![result("glibc", &SLOW, 100 * MIB), result("keel", &FAST, 112 * MIB)];
+    let found = advise(allocators, 1);
+    assert_eq!(
+        found.more,
+        "This saves 51 ms (5.1 % of the recorded 1 s). No call took more than 1 ms."
+    );
+    let slower = vec![result("glibc", &FAST, 10 * MIB), result("keel", &SLOW, 10 * MIB)];
+    let avoid = "With glibc, allocation calls take 51 ms (5.1 % of the recorded 1 s). Avoid \
+                 keel: allocation calls take 102 ms (with glibc: 51 ms).";
+    let found = advise(slower, 1);
+    assert!(found.more.starts_with(avoid), "{found:?}");
+}
+
 #[test]
 fn a_saving_without_effect_on_the_program_does_not_matter() {
     let allocators = vec![result("glibc", &SLOW, 100 * MIB), result("keel", &FAST, 90 * MIB)];
