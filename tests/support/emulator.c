@@ -1,7 +1,7 @@
 // Starts an emulator of user mode on a kernel that seems to be older than Linux 5.7: emulator
 // COMMAND ARGUMENTS... The call mremap with MREMAP_DONTUNMAP fails with EINVAL. qemu passes that
-// call on, but takes the old range, which stays mapped, for unmapped, so that the program ends at its
-// next access. Built for the machine on which the emulator runs.
+// call on, but takes the old range, which stays mapped, for unmapped, so that the program ends at
+// its next access. Built for the machine on which the emulator runs.
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
