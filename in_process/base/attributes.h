@@ -77,7 +77,7 @@ _Static_assert(sizeof(void*) == 8, "Keel needs a target with addresses of 64 bit
 #define KEEL_OPAQUE_VECTOR(value) __asm__("" : "+w"(value))
 #endif
 // The parameter of malloc_usable_size, as the C library declares it.
-#if defined(__FreeBSD__) || defined(__ANDROID__)
+#if defined(__FreeBSD__) || defined(__NetBSD__) || defined(__ANDROID__)
 #define KEEL_USABLE_BLOCK const void*
 #else
 #define KEEL_USABLE_BLOCK void*

@@ -2,16 +2,16 @@
 #include <errno.h>
 #include <signal.h>
 #include <stddef.h>
-#if !defined(__APPLE__) // where signal.h has the type
+#if defined(__linux__) && defined(__x86_64__)
 #include <ucontext.h>
 #endif
 
 static os_fault_examiner* examine_fault;
 static struct sigaction before; // the action that this one replaced
 
-static enum os_access access_of(const ucontext_t* context) {
+static enum os_access access_of(const void* context) {
 #if defined(__linux__) && defined(__x86_64__)
-    return (context->uc_mcontext.gregs[REG_ERR] & 2) != 0 ? OS_WRITE : OS_READ;
+    return (((const ucontext_t*)context)->uc_mcontext.gregs[REG_ERR] & 2) != 0 ? OS_WRITE : OS_READ;
 #else
     (void)context;
     return OS_ACCESS;

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # arm64.sh [FOLDER]: tests the archive for arm64 of FOLDER (build/packages-arm64), under the
-# emulator of tests/emulated.sh, which cannot record: programs with the library, and those of the lab.
+# emulator of tests/emulated.sh, which cannot record: programs with the library, and those of the
+# lab.
 KEEL_MACHINE=aarch64
 source "$(dirname "$0")/steps.sh" "${1:-$(dirname "$0")/../../build/packages-arm64}"
 archive=$out/keel-$VERSION-linux-aarch64.tar.xz

@@ -4,6 +4,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#if !defined(RLIMIT_AS) // OpenBSD counts mapped memory as data
+#define RLIMIT_AS RLIMIT_DATA
+#endif
+
 uint64_t os_address_space_limit(void) {
     struct rlimit limit;
     int saved = errno;

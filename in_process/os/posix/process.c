@@ -12,7 +12,7 @@
 
 #define FULL_MS 1000
 
-extern char** environ;
+extern char** environ __attribute__((weak)); // of the program, not of a library, on FreeBSD
 
 uint64_t os_clock_ms(void) {
     struct timespec now;
