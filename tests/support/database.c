@@ -1,5 +1,6 @@
-// A real program for platforms that have no packages: SQLite with a database in memory. Fills tables, changes and sorts them, and checks each result. With the argument `idle` it
-// prints its resident KiB after a first query instead. tests/platforms.sh builds it.
+// A real program for platforms that have no packages: SQLite with a database in memory. Fills
+// tables, changes and sorts them, and checks each result. With the argument `idle` it prints its
+// resident KiB after a first query instead. tests/platforms.sh builds it.
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
