@@ -49,7 +49,8 @@ CHECK_LEAVE_OUT=" $(awk '
     /^}/ { name = "" }
     name != "" && /resident_bytes|RLIMIT|\/proc\/self\/exe/ && !(name in seen) {
         seen[name]; printf "%s ", name
-    }' tests/contract/{contents,loading,misuse,aligned,sizes,large,threads,fork}.c tests/contract/*.cpp \
+    }' tests/contract/{contents,loading,misuse,aligned,sizes,large,threads,fork}.c \
+    tests/contract/*.cpp \
     tests/api/*.c tests/cxx/*.cpp tests/mimalloc/*.c)"
 CHECK_LEAVE_OUT+="options_are_set_by_the_environment an_invalid_value_prints_a_warning "
 CHECK_LEAVE_OUT+="each_option_of_mimalloc_has_both_names_in_the_environment "
