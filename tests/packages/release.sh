@@ -31,9 +31,12 @@ licence() { # a crate whose licence is not in the list
     refused "$VERSION" "a licence is not allowed" "Apache-2.0" &&
         git -C "$clone" checkout --quiet packaging
 }
-released() {
-    git -C "$clone" tag "v$VERSION"
-    refused "$VERSION" "the tag v$VERSION exists"
+released() { # and its binary interface changed: a function has another name
+    git -C "$clone" tag "v$VERSION" &&
+        git -C "$clone" grep -lz kl_contains |
+        (cd "$clone" && xargs -0 sed -i 's/kl_contains/kl_holds/g') &&
+        git -C "$clone" commit --quiet --all --message "Rename" &&
+        refused "$VERSION" "the tag v$VERSION exists" "the binary interface is not compatible"
 }
 
 step "a clone with a dated heading" cloned
@@ -42,7 +45,7 @@ step "another version is refused" version
 step "changed files are refused" changed
 step "an unknown licence is refused" licence
 if command -v abidiff >/dev/null; then
-    step "a released version is refused" released
+    step "a released version and a changed interface are refused" released
 fi
 echo "$passed passed, $failed failed, 0 skipped"
 exit $((failed > 0))
