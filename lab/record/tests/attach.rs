@@ -37,7 +37,7 @@ fn attach(bench: &Bench, child: &Child, seconds: f64) -> Journal {
     assert!(recorded.still_runs);
     // One stop to enter and one to leave, or more if a thread is in the recorder meanwhile. All
     // stops of a visit are those of one thread.
-    assert!((3..20).contains(&recorded.visits.len()), "{:?}", recorded.visits);
+    assert!((2..20).contains(&recorded.visits.len()), "{:?}", recorded.visits);
     assert!(recorded.visits.iter().all(|visit| visit.stops < 40), "{:?}", recorded.visits);
     Journal::read(&options.output)
 }

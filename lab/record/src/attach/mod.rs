@@ -132,41 +132,38 @@ impl Attached {
         }
     }
 
-    /// Calls a function without arguments until its result is accepted.
-    fn call_all(&mut self, function: u64, accepts: fn(u64) -> bool) -> Result<(), Failure> {
-        let began = Instant::now();
-        loop {
-            let mut visited = find_thread(&self.target, &self.functions)?;
-            let result = visited.call(function, [0, 0]);
-            self.visits.push(visited.leave());
-            if accepts(result?) {
-                return Ok(());
-            }
-            if began.elapsed() > ENTER_WITHIN {
-                return Err(Failure::Busy);
-            }
-            std::thread::sleep(LOOK_AGAIN_AFTER);
+    /// Calls functions without arguments, one after another, in one visit. Returns the last result.
+    fn call(&mut self, functions: &[u64]) -> Result<u64, Failure> {
+        let mut visited = find_thread(&self.target, &self.functions)?;
+        let mut result = Ok(0);
+        for function in functions {
+            result = result.and_then(|_| visited.call(*function, [0, 0]));
         }
+        self.visits.push(visited.leave());
+        result
     }
 }
 
 impl launch::Attached for Attached {
     fn leave(&mut self) -> Option<String> {
+        // None: the process has ended, or runs another program.
         let stop = self.function("kl_attached_stop")?;
-        match self.call_all(stop, |_| true) {
-            Ok(()) => {}
-            Err(failure) => {
-                return Some(format!(
-                    "the recorder's functions stay in process {}, where they only call the \
-                     program's own: {}",
-                    self.target.pid,
-                    text_of(failure)
-                ));
-            }
+        let release = self.function("kl_attached_release")?;
+        let mut left = self.call(&[stop, release]);
+        if let Err(failure) = left {
+            return Some(format!(
+                "the recorder's functions stay in process {}, where they only call the program's \
+                 own: {}",
+                self.target.pid,
+                text_of(failure)
+            ));
         }
         // A thread may be leaving a ring.
-        let release = self.function("kl_attached_release")?;
-        drop(self.call_all(release, |result| result != 0));
+        let began = Instant::now();
+        while matches!(left, Ok(0)) && began.elapsed() < ENTER_WITHIN {
+            std::thread::sleep(LOOK_AGAIN_AFTER);
+            left = self.call(&[release]);
+        }
         None
     }
 }
