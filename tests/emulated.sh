@@ -31,7 +31,8 @@ left_out '/(preload|keeper|bridge|c-library)$' "the same suite, started in anoth
 left_out '^allocator_instructions$' "it steps through a program with ptrace, which is not emulated"
 left_out '^contract/footprint/|^api/(giveback/|address_space|old_system|fresh_blocks|huge_pages)' \
     "they measure and limit memory, which includes the emulator"
-counting='keeper|slow_paths|growth|cold_pages|mappings|policy|headroom|scale|fill|warm|near_limit'
+counting='keeper|slow_paths|growth|refills|cold_pages|mappings|policy|headroom|scale|fill|warm'
+counting+='|near_limit'
 left_out "^allocator_($counting)\$" \
     "they count page faults and resident pages, or need 2 TiB of address space; the same"
 left_out '^api/(keeper/.*|one_thread|failing_calls|machine)$' \
