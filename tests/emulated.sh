@@ -14,9 +14,6 @@ machine=${1:?aarch64, riscv64, s390x or ppc64le}
 build=build/$machine
 triple=${machine/ppc64le/powerpc64le}-linux-gnu
 emulator="$PWD/$build-emulator qemu-$machine-static -L /usr/$triple" # tests/support/emulator.c
-# The emulator does not enforce a guest's limit on its address space. Without this one, a test that
-# fills such a limit would fill the machine.
-ulimit -v 12000000
 
 left_out() { # left_out REGULAR-EXPRESSION-OF-TESTS REASON
     pattern+="${pattern:+|}$1"
@@ -30,7 +27,8 @@ left_out '^toys$|^(replay|bench|checkers|neighbours)/|^(programs|misuse|attacks|
 left_out '/(preload|keeper|bridge|c-library)$' "the same suite, started in another way; too slow"
 left_out '^allocator_instructions$' "it steps through a program with ptrace, which is not emulated"
 left_out '^contract/footprint/|^api/(giveback/|address_space|old_system|fresh_blocks|huge_pages)' \
-    "they measure and limit memory, which includes the emulator"
+    "they measure and limit memory, which includes the emulator; it enforces no limit, so that a
+        test that fills one would fill the machine"
 counting='keeper|slow_paths|growth|refills|cold_pages|mappings|policy|headroom|scale|fill|warm'
 counting+='|near_limit'
 left_out "^allocator_($counting)\$" \
