@@ -23,10 +23,19 @@ KEEL_EXPORT void free_sized(void* block, size_t size);
 KEEL_EXPORT void free_aligned_sized(void* block, size_t align, size_t size);
 KEEL_EXPORT void cfree(void* block);
 
+// Returns true if the allocation of a block that the next definition returned is already recorded.
+// This is the case if the definition called another function of its allocator by name.
+KEEL_INLINE bool recorded_since(uint64_t before, const void* block) {
+    return KEEL_UNLIKELY(recorder_thread.head != before) &&
+           thread_recorded_allocation(before, block);
+}
+
 void* malloc(size_t size) {
     bool on = recording();
+    uint64_t before = recorder_thread.head;
     void* block = next.malloc(size);
-    if (KEEL_LIKELY(on && block != NULL)) record(KL_RING_MALLOC, ticks(), block, size, ORIGIN());
+    if (KEEL_LIKELY(on && block != NULL && !recorded_since(before, block)))
+        record(KL_RING_MALLOC, ticks(), block, size, ORIGIN());
     return block;
 }
 
@@ -48,9 +57,21 @@ KEEL_INLINE void free_record(void* block, const void* caller) {
     }
 }
 
+// The next definition may free the block by a name of its allocator, which is then not recorded.
+KEEL_INLINE void free_next(void* block) {
+    if (KEEL_LIKELY(!next_has_names)) {
+        next.free(block);
+        return;
+    }
+    struct deleting outer = recorder_thread.deleting;
+    recorder_thread.deleting = (struct deleting){block, 0};
+    next.free(block);
+    recorder_thread.deleting = outer;
+}
+
 void free(void* block) {
     free_record(block, __builtin_return_address(0));
-    next.free(block);
+    free_next(block);
 }
 
 // Records a free with a hint. During the call, recorder_thread.deleting contains the block, because
@@ -92,14 +113,7 @@ void free_aligned_sized(void* block, size_t align, size_t size) {
 // SunOS's name for free. Only old programs use it.
 void cfree(void* block) {
     free_record(block, __builtin_return_address(0));
-    next.free(block);
-}
-
-// Returns true if the allocation of a block that the next definition returned is already recorded.
-// This is the case if the definition called another function of its allocator by name.
-KEEL_INLINE bool recorded_since(uint64_t before, const void* block) {
-    return KEEL_UNLIKELY(recorder_thread.head != before) &&
-           thread_recorded_allocation(before, block);
+    free_next(block);
 }
 
 void* calloc(size_t count, size_t size) {

@@ -123,6 +123,10 @@ END
 library_budget
 cc -shared -fPIC -DLIBRARY -fno-builtin -O1 -o liblayer.so "$programs/names_layer.c"
 program layer names_layer.c -L . -llayer
+cc -shared -fPIC -DNAMES -fno-builtin -O1 -o libnames.so "$programs/names_below.c"
+cc -shared -fPIC -DLIBRARY -fno-builtin -O1 -o libbelow.so "$programs/names_below.c" -L . -lnames \
+    -Wl,-rpath,"$folder"
+program below names_below.c -L . -lbelow -lnames
 program absent names_absent.c
 echo "total: $passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]
