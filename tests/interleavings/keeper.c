@@ -58,6 +58,9 @@ size_t reserve_populate(unsigned slices_max) {
 void reserve_forget(void) {}
 struct policy policy;
 // The target stays what kl_warm demands.
+bool policy_may_have_huge(void) {
+    return true;
+}
 size_t policy_rest(void) {
     return target;
 }

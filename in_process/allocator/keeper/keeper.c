@@ -359,7 +359,8 @@ size_t keeper_warm(size_t bytes) {
     if (slices > policy_target() || !keeper_runs()) policy_set_target(slices);
     while (run_dirty_slices() < slices) {
         size_t missing = slices - run_dirty_slices();
-        if (missing >= HUGE_SLICES && reserve_populate_huge() > 0) continue;
+        bool unit = missing >= HUGE_SLICES && policy_may_have_huge();
+        if (unit && reserve_populate_huge() > 0) continue;
         if (reserve_populate(missing < 64 ? (unsigned)missing : 64) == 0) break;
     }
     size_t have = run_dirty_slices();

@@ -138,8 +138,10 @@ static size_t populate(struct free_run run, bool as_unit) {
             populate_undo(run, record);
             return 0;
         }
-        policy_note_huge(took_us);
-        if (!is_huge) os_touch(run.start, bytes);
+        if (is_huge)
+            policy_note_huge(took_us);
+        else
+            os_touch(run.start, bytes);
     } else if (os_populate(run.start, os_page_bytes())) {
         os_touch(run.start, bytes);
     } else {

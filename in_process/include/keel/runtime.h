@@ -34,8 +34,8 @@ typedef enum kl_option {
     /* 1: like show_errors, and print the version and the options at start. Default 0 */
     kl_option_verbose = 2,
     /* 1: kl_reserve_os_memory always tries kl_memory_large_pages, and memory that is provided ahead
-     * comes in pages of 2 MiB at any price. 0: only while such a page costs less processor time
-     * than 512 small ones. Default 0 */
+     * comes in pages of 2 MiB even while such a page costs more processor time than 512 small
+     * ones. Default 0 */
     kl_option_large_os_pages = 6,
     /* The number of pages of 1 GiB to reserve at start, as by kl_reserve_huge_os_pages_interleave,
      * with a time limit of 0.5 s for each page. Fewer pages are an error (show_errors). Only the

@@ -266,6 +266,7 @@ static void test_producer(void* (*producer)(void*), void* continues) {
 }
 
 int main(void) {
+    option_set(OPTION_LARGE_OS_PAGES, 1); // it counts what kl_warm provides
     if (!kl_keeper_start()) {
         CHECK(option_get(OPTION_KEEPER) == KEEPER_NEVER); // the environment forbids it
         return 0;

@@ -210,26 +210,28 @@ static void wait_for_huge(uint64_t last_us) {
 }
 static void test_slow_huge_pages(void) {
     const uint64_t fast = 100, slow = 3000;
+    const uint64_t slowest = 1000000; // a pause of 64 s: longer than this test is preempted
     const unsigned admitted = HUGE_LOSS_US / (slow - UNIT_SMALL_US);
     for (unsigned i = 0; i < admitted; i++) policy_note_huge(slow);
     CHECK(policy_may_have_huge() && policy_admits_unit(UNITS_FROM));
     for (unsigned i = 0; i < HUGE_LOSS_US / (UNIT_SMALL_US - fast) + 1; i++) policy_note_huge(fast);
     for (unsigned i = 0; i < admitted; i++) policy_note_huge(slow); // fast ones have won it back
     CHECK(policy_may_have_huge());
-    policy_note_huge(slow);
+    policy_note_huge(slowest);
     CHECK(!policy_may_have_huge() && !policy_admits_unit(UNITS_FROM));
     CHECK(reserve_populate_unit(UNITS_FROM) == 0);
-    wait_for_huge(slow);
-    policy_note_huge(slow); // the first one after that decides again
-    CHECK(!policy_may_have_huge());
     option_set(OPTION_LARGE_OS_PAGES, 1);
     CHECK(policy_may_have_huge());
-    policy_note_huge(slow);
+    policy_note_huge(slowest);
     option_set(OPTION_LARGE_OS_PAGES, 0);
+    policy_note_huge(slow); // the first one after a pause decides again
     wait_for_huge(slow);
-    policy_note_huge(fast);
-    CHECK(policy_may_have_huge());
+    policy_note_huge(slowest);
+    CHECK(!policy_may_have_huge());
+    policy_note_huge(slow);
+    wait_for_huge(slow);
     for (unsigned i = 0; i < HUGE_LOSS_US / (UNIT_SMALL_US - fast) + 1; i++) policy_note_huge(fast);
+    CHECK(policy_may_have_huge());
 }
 
 int main(void) {
