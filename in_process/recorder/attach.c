@@ -9,14 +9,15 @@
 #include "next.h"
 #include "session.h"
 #include "thread.h"
-#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 
-// Begins a recording in the session `folder`. Returns the number of replaced addresses, or minus an
-// errno. EALREADY: this process is recorded.
+// Begins a recording in the session `folder`. Returns the number of addresses that lead here, 0 if
+// the program was started with this library, or minus an errno. EALREADY: this process is recorded.
+// ENOEXEC: no object calls these functions through a table.
 KEEL_EXPORT long kl_attached_start(const char* folder);
 
 // Ends it and removes the hooks. Returns the number of restored addresses.
@@ -27,17 +28,25 @@ KEEL_EXPORT long kl_attached_release(void);
 
 // Returns true if the program was started with this library. Its calls arrive here anyway.
 static bool is_preloaded(void) {
-    return dlsym(RTLD_DEFAULT, "malloc") == (void*)malloc;
+    uintptr_t stub;
+    return hooks_definition("malloc", &stub) == (uintptr_t)malloc;
 }
 
 long kl_attached_start(const char* folder) {
     int cancelling;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
     bool preloaded = is_preloaded();
-    if (!preloaded) next_of_running_program();
-    if (!preloaded) hooks_find();
+    if (!preloaded) {
+        next_of_running_program();
+        hooks_find();
+        hooks_prepare_fork();
+    }
     int error = session_start_in(folder);
-    long count = error != 0 ? -error : preloaded ? 0 : (long)hooks_set();
+    long count = error != 0 || preloaded ? -error : (long)hooks_set();
+    if (error == 0 && !preloaded && count == 0) {
+        kl_attached_stop();
+        count = -ENOEXEC;
+    }
     pthread_setcancelstate(cancelling, NULL);
     return count;
 }

@@ -24,11 +24,27 @@ struct next_functions next = {
     .memalign = __libc_memalign,
 };
 
+static const void* object_of(const void* address) {
+    Dl_info info;
+    return dladdr(address, &info) != 0 ? info.dli_fbase : NULL;
+}
+
+// In a program that runs already, this library is the last one and is not in the search order of
+// the others, so the first definitions are the program's. What only this library defines is none.
+static bool is_late;
+
+static void* look_up(const char* name) {
+    uintptr_t stub;
+    if (!is_late) return dlsym(RTLD_NEXT, name);
+    void* found = (void*)hooks_definition(name, &stub);
+    return found != NULL && object_of(found) == object_of(&next) ? NULL : found;
+}
+
 // ISO C has no conversion from an object pointer to a function pointer. POSIX guarantees that the
 // representation is valid.
 #define NEXT_LOOK_UP(name)                                                                         \
     do {                                                                                           \
-        void* found = dlsym(next_place, #name);                                                    \
+        void* found = look_up(#name);                                                              \
         if (found != NULL) memcpy(&next.name, &found, sizeof found);                               \
     } while (0)
 
@@ -49,10 +65,6 @@ static void names_find(void) {
 }
 
 static const void* next_malloc_address(void);
-
-// Where the definitions are looked up. In a program that runs already, this library is the last one
-// and is not in the search order of the others, so the first definitions are the program's.
-static void* next_place = RTLD_NEXT;
 
 // The addresses of the object that contains the next malloc.
 static uintptr_t allocator_start;
@@ -101,12 +113,12 @@ void next_resolve(void) {
 }
 
 void next_of_running_program(void) {
-    next_place = RTLD_DEFAULT;
+    is_late = true;
     next_resolve();
 }
 
 void* next_find(const char* name, const char* const* libraries) {
-    void* found = dlsym(next_place, name);
+    void* found = look_up(name);
     for (; found == NULL && *libraries != NULL; libraries++) {
         void* library = dlopen(*libraries, RTLD_LAZY | RTLD_NOLOAD);
         if (library == NULL) continue;
@@ -114,11 +126,6 @@ void* next_find(const char* name, const char* const* libraries) {
         dlclose(library); // drops only the reference taken here
     }
     return found;
-}
-
-static const void* object_of(const void* address) {
-    Dl_info info;
-    return dladdr(address, &info) != 0 ? info.dli_fbase : NULL;
 }
 
 static const void* next_malloc_address(void) {
