@@ -60,18 +60,19 @@ static bool ring_wait(struct kl_ring_entry* entry, uint64_t needed) {
     bool free = true;
     while (needed > atomic_get_acquire(&ring->tail) + slots) {
         if (began == 0) began = ticks();
-        // The reader changes the tail and then looks whether someone waits, so the tail is read
-        // once more after `waiting` is set.
+        // The reader changes the tail, or asks for the end, and then looks whether someone waits.
+        // So both are read once more after `waiting` is set.
         uint32_t bell = atomic_get_acquire(&ring->tail_bell);
         atomic_set_ordered(&ring->waiting, 1);
         if (needed <= atomic_get_ordered(&ring->tail) + slots) break;
+        enum kl_stop stop = session_must_stop(&heartbeat, &silent_since);
+        if (stop != KL_STOP_NONE) {
+            session_stop(stop);
+            free = false;
+            break;
+        }
         session_ring_bell();
         session_wait(&ring->tail_bell, bell, LOOK_MS);
-        enum kl_stop stop = session_must_stop(&heartbeat, &silent_since);
-        if (stop == KL_STOP_NONE) continue;
-        session_stop(stop);
-        free = false;
-        break;
     }
     if (began != 0) {
         atomic_set(&ring->waiting, 0);

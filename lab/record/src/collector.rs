@@ -189,8 +189,8 @@ impl<'a> Collector<'a> {
     /// Ends the recording of all processes, which live on.
     fn stop(&self) {
         self.session.stop();
-        // Those that wait for a ring need not wait any longer.
-        self.images.values().for_each(|image| image.spool.wake_waiting(ring::RING_MAX));
+        // Those that wait for this process need not wait any longer.
+        self.images.values().for_each(|image| image.spool.wake_all());
     }
 
     fn is_stopped(&self) -> bool {
@@ -198,10 +198,15 @@ impl<'a> Collector<'a> {
     }
 
     fn end_all(&mut self) {
+        // Nobody reads the rings while the recorder is taken out, so no thread may wait for that.
+        self.stop();
+        if self.attached.is_some() {
+            let now = self.clock.now();
+            self.until = Some(self.until.map_or(now, |until| until.min(now)));
+        }
         if let Some(attached) = &mut self.attached {
             self.problems.extend(attached.leave());
         }
-        self.stop();
         self.read_all();
         let numbers: Vec<usize> = self.images.keys().copied().collect();
         for number in numbers {
@@ -503,7 +508,9 @@ impl<'a> Collector<'a> {
             ));
         }
         let names = image.names();
-        let seconds = self.clock.duration(now.saturating_sub(image.began)) as f64 / 1e9;
+        let until = self.until.filter(|_| self.attached.is_some()).unwrap_or(u64::MAX);
+        let lasted = self.clock.duration(now.min(until).saturating_sub(image.began));
+        let seconds = lasted as f64 / 1e9;
         self.encoder.send(Work::Ended { number, seconds });
         let mut metadata = image.metadata;
         if let Some(program) = executed {

@@ -3,6 +3,9 @@
 //! The recorded program can write anything into this memory. Nothing read from it is used as an
 //! address or a length without a check of its bounds.
 
+mod files;
+
+use self::files::{file_is_hole, is_whole, open_spool, reserve};
 use crate::ring::{self, Control, RawEvent, RingEntry, RingHeader, Slot, SpoolHeader};
 use crate::{Error, clock::Clock};
 use memmap2::MmapRaw;
@@ -289,7 +292,7 @@ pub struct Spool {
 impl Spool {
     /// Maps a spool; `None` while its process still initializes it.
     pub fn open(path: &Path) -> io::Result<Option<Spool>> {
-        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        let file = open_spool(path)?;
         // The program reserves the first pages before it writes there; a hole must not be touched
         // before that.
         if !is_whole(&file)? || file_is_hole(&file) {
@@ -396,7 +399,7 @@ impl Spool {
         }
         let until = (prepared + target - free as u32).min(ring::RING_MAX);
         let Some(path) = &self.path else { return Ok(()) };
-        let file = match OpenOptions::new().write(true).open(path) {
+        let file = match open_spool(path) {
             Err(error) if is_shortage(&error) => return Ok(()),
             result => result?,
         };
@@ -430,6 +433,17 @@ impl Spool {
         bell.fetch_add(1, SeqCst);
         if threads > 0 && self.header().wanted.load(SeqCst) > 0 {
             futex_wake(bell, threads.min(i32::MAX as u32));
+        }
+    }
+
+    /// Wakes all threads that wait, so that they see the end of the recording.
+    pub fn wake_all(&self) {
+        self.wake_waiting(ring::RING_MAX);
+        for ring in (0..self.prepared()).map(|index| self.ring(index)) {
+            ring.tail_bell.fetch_add(1, SeqCst);
+            if ring.waiting.load(Relaxed) != 0 {
+                futex_wake(&ring.tail_bell, 1);
+            }
         }
     }
 
@@ -542,24 +556,6 @@ pub fn arguments(bytes: &[u8]) -> Vec<String> {
     let end = bytes.windows(2).position(|pair| pair == [0, 0]).unwrap_or(bytes.len());
     let words = bytes[..end].split(|byte| *byte == 0).skip(1);
     words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
-}
-
-/// Whether the file has the size of a spool.
-fn is_whole(file: &File) -> io::Result<bool> {
-    Ok(file.metadata()?.len() == ring::ring_offset(ring::RING_MAX))
-}
-
-fn file_is_hole(file: &File) -> bool {
-    file.metadata().map_or(true, |metadata| metadata.blocks() * 512 < ring::ring_offset(1))
-}
-
-/// Reserves room in a file, so that writing there through a mapping cannot fail.
-fn reserve(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
-    // SAFETY: a system call on a descriptor that we own.
-    match unsafe { libc::posix_fallocate(file.as_raw_fd(), offset as i64, bytes as i64) } {
-        0 => Ok(()),
-        error => Err(io::Error::from_raw_os_error(error)),
-    }
 }
 
 fn session_error(path: &Path, cause: io::Error) -> Error {

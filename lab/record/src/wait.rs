@@ -86,11 +86,13 @@ impl Wait {
 }
 
 impl Last {
-    /// Why the end of the program, in the words of the metadata, writes a journal.
+    /// Why the end of the program, in the words of the metadata, writes a journal. The words are ""
+    /// if the status is unknown.
     pub fn at_end(&self, ended: &str) -> Option<String> {
         let crashed = is_crash(ended) && self.when.contains(&When::Crash);
         let ended_at_all = ended != "still running" && self.when.contains(&When::Exit);
-        (crashed || ended_at_all).then(|| format!("the program ended: {ended}"))
+        let text = format!("the program ended: {ended}");
+        (crashed || ended_at_all).then(|| text.trim_end_matches(": ").to_owned())
     }
 }
 
@@ -233,5 +235,6 @@ mod tests {
         assert!(!["signal 15", "signal 2", "exit 1", "still running", ""].into_iter().any(writes));
         let exit = last(&[When::Exit]);
         assert!(exit.at_end("exit 0").is_some() && exit.at_end("still running").is_none());
+        assert_eq!(exit.at_end("").as_deref(), Some("the program ended"));
     }
 }
