@@ -17,7 +17,7 @@ use crate::encode::Encoder;
 use crate::launch::{self, Orphans, Signals};
 use crate::recording::prepare_output;
 use crate::session::{Session, Settings};
-use crate::wait::{Signal, Wait};
+use crate::wait::{Signal, Wait, When};
 use crate::{Error, Options, Progress, Recorded};
 pub use remote::Visit;
 use std::os::unix::ffi::OsStrExt as _;
@@ -40,6 +40,13 @@ pub fn attach_with(
     options: &Options,
     report: &mut dyn FnMut(Progress),
 ) -> Result<Recorded, Error> {
+    if let Some(Wait::Last(last)) = &options.wait
+        && last.when.contains(&When::Crash)
+    {
+        let reason = "a crash cannot be recognized: the system tells how a process ended only to \
+                      its parent; use --when exit, or record the program from its start";
+        return Err(Error::Attach { pid, reason: reason.to_owned() });
+    }
     let target = Target::check(pid)?;
     let functions = target.functions()?;
     let writer = prepare_output(options)?;
@@ -62,7 +69,8 @@ pub fn attach_with(
     let mut collector = Collector::new(options, session, encoder, kind, writer);
     let program = target.program.clone();
     let file = options.recorder_library.clone();
-    let mut attached = Attached { target, functions, library, file, visits: Vec::new() };
+    let (recorder, visits) = (None, Vec::new());
+    let mut attached = Attached { target, functions, library, file, recorder, visits };
     attached.enter(&folder)?;
     collector.attached = Some(&mut attached);
     let status = collector.run(&running, &signals, &Orphans::adopt(false), report);
@@ -78,15 +86,20 @@ struct Attached {
     /// The recorder's path in the process, and a file with the same contents.
     library: PathBuf,
     file: PathBuf,
+    recorder: Option<Recorder>,
     /// The times that a thread was stopped.
     visits: Vec<Visit>,
 }
 
-impl Attached {
-    fn function(&self, name: &str) -> Option<u64> {
-        self.target.recorder_function(&self.library, &self.file, name)
-    }
+/// The recorder in the process.
+#[derive(Clone, Copy)]
+struct Recorder {
+    base: u64,
+    stop: u64,
+    release: u64,
+}
 
+impl Attached {
     /// Opens the recorder in the process, and begins the recording.
     fn enter(&mut self, folder: &Path) -> Result<(), Error> {
         let pid = self.target.pid;
@@ -98,10 +111,12 @@ impl Attached {
         let opened = self.open(&mut visited, folder);
         let visit = visited.leave();
         self.visits.push(visit);
-        opened.map_err(failed)
+        self.recorder = Some(opened.map_err(failed)?);
+        Ok(())
     }
 
-    fn open(&self, visited: &mut Visited<'_>, folder: &Path) -> Result<(), Failure> {
+    fn open(&self, visited: &mut Visited<'_>, folder: &Path) -> Result<Recorder, Failure> {
+        const NAMES: [&str; 3] = ["kl_attached_start", "kl_attached_stop", "kl_attached_release"];
         let path = visited.text(self.library.as_os_str().as_bytes())?;
         let Functions { dlopen, dlopen_flags, dlerror, .. } = self.functions;
         if visited.call(dlopen, [path, dlopen_flags])? == 0 {
@@ -112,24 +127,30 @@ impl Attached {
             }
             return Err(Failure::Other(format!("it cannot open the recorder: {reason}")));
         }
-        let start = self.function("kl_attached_start").ok_or_else(|| {
-            Failure::Other(
-                "it has another version of the recorder, from an earlier recording; \
-                            restart it"
+        let base = self.target.recorder_base(&self.library);
+        let functions =
+            base.and_then(|base| self.target.recorder_functions(base, &self.file, NAMES));
+        let (Some(base), Some([start, stop, release])) = (base, functions) else {
+            return Err(Failure::Other(
+                "it has another version of the recorder, from an earlier recording; restart it"
                     .to_owned(),
-            )
-        })?;
+            ));
+        };
         let folder = visited.text(folder.as_os_str().as_bytes())?;
-        match visited.call(start, [folder, 0])? as i64 {
-            result if result >= 0 => Ok(()),
-            result if -result == i64::from(libc::EALREADY) => {
-                Err(Failure::Other("it is recorded already".to_owned()))
+        let reason = match visited.call(start, [folder, 0])? as i64 {
+            result if result >= 0 => return Ok(Recorder { base, stop, release }),
+            result if -result == i64::from(libc::EALREADY) => "it is recorded already".to_owned(),
+            result if -result == i64::from(libc::ENOEXEC) => {
+                "none of its object files calls malloc through a table of functions; record it \
+                 from its start"
+                    .to_owned()
             }
             result => {
                 let error = std::io::Error::from_raw_os_error(-result as i32);
-                Err(Failure::Other(format!("the recorder cannot begin in it: {error}")))
+                format!("the recorder cannot begin in it: {error}")
             }
-        }
+        };
+        Err(Failure::Other(reason))
     }
 
     /// Calls functions without arguments, one after another, in one visit. Returns the last result.
@@ -146,9 +167,11 @@ impl Attached {
 
 impl launch::Attached for Attached {
     fn leave(&mut self) -> Option<String> {
-        // None: the process has ended, or runs another program.
-        let stop = self.function("kl_attached_stop")?;
-        let release = self.function("kl_attached_release")?;
+        let Recorder { base, stop, release } = self.recorder?;
+        // Otherwise the process has ended, or runs another program.
+        if self.target.recorder_base(&self.library) != Some(base) {
+            return None;
+        }
         let mut left = self.call(&[stop, release]);
         if let Err(failure) = left {
             return Some(format!(

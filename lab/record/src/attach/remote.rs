@@ -22,6 +22,9 @@ const TEXTS_AT: u64 = 64;
 const VECTORS_BYTES: usize = 16384;
 /// From the request to stop to the stop.
 const STOP_WITHIN: Duration = Duration::from_secs(2);
+/// A call never waits for long, unless a stopped thread has a lock. It must not be left before its
+/// end.
+const CALL_WITHIN: Duration = Duration::from_secs(3600);
 
 /// What a visit cost the process.
 #[derive(Clone, Copy, Debug, Default)]
@@ -60,11 +63,15 @@ pub struct Visited<'a> {
     functions: &'a Functions,
     memory: File,
     registers: libc::user_regs_struct,
+    /// The registers were read.
+    is_saved: bool,
     vectors: Vec<u8>,
-    mask: u64,
+    mask: Option<u64>,
     errno: Option<(u64, [u8; 4])>,
     region: u64,
     text_at: u64,
+    /// Signals that arrived during a call, and are sent again.
+    late: Vec<i32>,
     stopped: Instant,
     /// Processor time of the thread at the beginning and at the end.
     worked: Duration,
@@ -114,6 +121,36 @@ fn is_waiting(number: i64, second: u64) -> bool {
     .contains(&number)
 }
 
+/// Whether a stop made a system call return EINTR that the system does not restart, and that waits
+/// without a time limit, so that it can be made again.
+fn is_restartable(registers: &libc::user_regs_struct) -> bool {
+    let no_limit = match registers.orig_rax as i64 {
+        libc::SYS_epoll_wait | libc::SYS_epoll_pwait => registers.r10 as i32 == -1,
+        libc::SYS_epoll_pwait2 | libc::SYS_semtimedop => registers.r10 == 0,
+        libc::SYS_rt_sigtimedwait => registers.rdx == 0,
+        libc::SYS_semop => true,
+        _ => false,
+    };
+    no_limit && registers.rax as i64 == -i64::from(libc::EINTR)
+}
+
+/// Whether a stop makes a system call return EINTR, if it has a time limit.
+fn returns_when_stopped(number: i64) -> bool {
+    let calls = [
+        libc::SYS_epoll_wait,
+        libc::SYS_epoll_pwait,
+        libc::SYS_epoll_pwait2,
+        libc::SYS_semtimedop,
+        libc::SYS_rt_sigtimedwait,
+        libc::SYS_io_getevents,
+        libc::SYS_accept,
+        libc::SYS_accept4,
+        libc::SYS_recvfrom,
+        libc::SYS_recvmsg,
+    ];
+    calls.contains(&number)
+}
+
 /// The system call of a thread that sleeps: its number, its second argument, and where it returns.
 fn system_call(pid: u32, thread: i32) -> Option<(i64, u64, u64)> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/task/{thread}/syscall")).ok()?;
@@ -122,18 +159,19 @@ fn system_call(pid: u32, thread: i32) -> Option<(i64, u64, u64)> {
     Some((words.first()?.parse().ok()?, hex(2)?, hex(8)?))
 }
 
-/// Stops a thread that can be entered; the main thread if possible.
+/// Stops a thread that can be entered; preferably in a call that the system makes again, and the
+/// main thread.
 pub fn visit<'a>(target: &Target, functions: &'a Functions) -> Result<Visited<'a>, Failure> {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", target.pid))?;
     let id = |task: io::Result<std::fs::DirEntry>| task.ok()?.file_name().to_str()?.parse().ok();
-    let mut threads: Vec<i32> = tasks.filter_map(id).collect();
-    threads.sort_by_key(|thread| *thread as u32 != target.pid);
-    for thread in threads {
-        let waits = system_call(target.pid, thread)
-            .is_some_and(|(number, second, at)| is_waiting(number, second) && target.is_libc(at));
-        if !waits {
-            continue;
-        }
+    let threads = tasks.filter_map(id).filter_map(|thread: i32| {
+        let (number, second, at) = system_call(target.pid, thread)?;
+        let waits = is_waiting(number, second) && target.is_libc(at);
+        waits.then_some((returns_when_stopped(number), thread as u32 != target.pid, thread))
+    });
+    let mut threads: Vec<_> = threads.collect();
+    threads.sort_unstable();
+    for (.., thread) in threads {
         let mut visited = Visited::stop(target.pid, thread, functions)?;
         if visited.is_safe(target)? {
             visited.prepare()?;
@@ -156,11 +194,13 @@ impl<'a> Visited<'a> {
             functions,
             memory,
             registers,
+            is_saved: false,
             vectors: Vec::new(),
-            mask: 0,
+            mask: None,
             errno: None,
             region: 0,
             text_at: TEXTS_AT,
+            late: Vec::new(),
             stopped: Instant::now(),
             worked: processor_time(pid, thread),
             working: Duration::ZERO,
@@ -171,12 +211,17 @@ impl<'a> Visited<'a> {
         loop {
             let status = visited.wait(STOP_WITHIN)?;
             if status >> 16 == libc::PTRACE_EVENT_STOP {
+                // The whole process is stopped: another thread may have a lock.
+                if libc::WSTOPSIG(status) != libc::SIGTRAP {
+                    return Err(Failure::Busy);
+                }
                 break;
             }
             // A signal that arrived at the same time.
             request(libc::PTRACE_CONT, thread, 0, libc::WSTOPSIG(status) as usize)?;
         }
         visited.registers = visited.get_registers()?;
+        visited.is_saved = true;
         Ok(visited)
     }
 
@@ -260,7 +305,7 @@ impl<'a> Visited<'a> {
         self.vectors.truncate(all.iov_len);
         let mut mask: u64 = 0;
         request(libc::PTRACE_GETSIGMASK, self.thread, 8, (&raw mut mask) as usize)?;
-        self.mask = mask;
+        self.mask = Some(mask);
         // A blocked fault would change the action of its signal.
         let faults = [libc::SIGTRAP, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE];
         let open = faults.iter().fold(0, |open: u64, signal| open | 1 << (signal - 1));
@@ -304,11 +349,15 @@ impl<'a> Visited<'a> {
         };
         self.set_registers(&call)?;
         // The stops before and after the call.
-        for _ in 0..2 {
-            request(libc::PTRACE_SYSCALL, self.thread, 0, 0)?;
-            let status = self.wait(STOP_WITHIN)?;
-            if libc::WSTOPSIG(status) != libc::SIGTRAP | 0x80 {
-                return Err(Failure::Other("a system call in it failed".to_owned()));
+        let (mut seen, mut pass) = (0, 0);
+        while seen < 2 {
+            request(libc::PTRACE_SYSCALL, self.thread, 0, pass)?;
+            let status = self.wait(CALL_WITHIN)?;
+            pass = 0;
+            if status >> 8 == libc::SIGTRAP | 0x80 {
+                seen += 1;
+            } else {
+                pass = self.pass_on(status)?;
             }
         }
         let result = self.get_registers()?.rax;
@@ -316,6 +365,31 @@ impl<'a> Visited<'a> {
             return Err(io::Error::from_raw_os_error(result.wrapping_neg() as i32).into());
         }
         Ok(result)
+    }
+
+    /// What to do at a stop that is not the end of a call. Returns the signal that the thread gets
+    /// when it continues.
+    fn pass_on(&mut self, status: i32) -> Result<usize, Failure> {
+        let signal = libc::WSTOPSIG(status);
+        // The whole process stops or continues. This thread must run to the end of the call.
+        if status >> 16 == libc::PTRACE_EVENT_STOP {
+            return Ok(0);
+        }
+        // The system notes that the process is stopped, and stops this thread when it is left.
+        if signal == libc::SIGSTOP {
+            return Ok(signal as usize);
+        }
+        // SAFETY: a structure of numbers, which the request fills in.
+        let mut information: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        request(libc::PTRACE_GETSIGINFO, self.thread, 0, (&raw mut information) as usize)?;
+        if information.si_code > 0 {
+            return Err(Failure::Other(format!(
+                "signal {signal} occurred in it while keel called its functions"
+            )));
+        }
+        // Sent by a process.
+        self.late.push(signal);
+        Ok(0)
     }
 
     /// Stores a text for a call. Returns its address.
@@ -340,8 +414,6 @@ impl<'a> Visited<'a> {
 
     /// Calls a function. Returns its result.
     pub fn call(&mut self, function: u64, arguments: [u64; 2]) -> Result<u64, Failure> {
-        /// A call never waits for long, but must not be left before its end.
-        const CALL_WITHIN: Duration = Duration::from_secs(3600);
         let [rdi, rsi] = arguments;
         let rsp = self.region + REGION_BYTES - 64;
         let call = libc::user_regs_struct {
@@ -355,42 +427,63 @@ impl<'a> Visited<'a> {
             ..self.registers
         };
         self.set_registers(&call)?;
+        let mut pass = 0;
         loop {
-            request(libc::PTRACE_CONT, self.thread, 0, 0)?;
+            request(libc::PTRACE_CONT, self.thread, 0, pass)?;
             let status = self.wait(CALL_WITHIN)?;
-            // A stop of the whole process.
-            if status >> 16 == libc::PTRACE_EVENT_STOP {
-                continue;
+            if status >> 8 == libc::SIGTRAP {
+                let registers = self.get_registers()?;
+                if registers.rip == self.region + CALL.len() as u64 {
+                    return Ok(registers.rax);
+                }
             }
-            let registers = self.get_registers()?;
-            if registers.rip == self.region + CALL.len() as u64 {
-                return Ok(registers.rax);
-            }
-            return Err(Failure::Other(format!(
-                "signal {} occurred in it while the recorder was loaded",
-                libc::WSTOPSIG(status)
-            )));
+            pass = self.pass_on(status)?;
         }
     }
 
-    fn restore(&mut self) -> Result<(), Failure> {
+    /// Undoes everything, whatever of it fails; the registers last.
+    fn restore(&mut self) {
         const XSTATE: usize = 0x202;
+        if !self.is_saved {
+            return;
+        }
         if let Some((at, value)) = self.errno {
-            self.memory.write_all_at(&value, at)?;
+            drop(self.memory.write_all_at(&value, at));
         }
         if self.region != 0 {
             let (region, bytes) = (self.region, REGION_BYTES);
-            self.system_call(libc::SYS_munmap, [region, bytes, 0, 0, 0, 0])?;
+            drop(self.system_call(libc::SYS_munmap, [region, bytes, 0, 0, 0, 0]));
         }
-        if !self.vectors.is_empty() {
+        if let Some(mask) = self.mask {
             let all = libc::iovec {
                 iov_base: self.vectors.as_mut_ptr().cast(),
                 iov_len: self.vectors.len(),
             };
-            request(libc::PTRACE_SETREGSET, self.thread, XSTATE, (&raw const all) as usize)?;
-            self.set_mask(self.mask)?;
+            drop(request(libc::PTRACE_SETREGSET, self.thread, XSTATE, (&raw const all) as usize));
+            drop(self.set_mask(mask));
         }
-        self.set_registers(&self.registers)
+        let mut registers = self.registers;
+        if is_restartable(&registers) && !self.has_signals() {
+            // Without a stop, the call would not have ended.
+            registers.rax = registers.orig_rax;
+            registers.rip -= 2;
+        }
+        drop(self.set_registers(&registers));
+        for signal in std::mem::take(&mut self.late) {
+            // SAFETY: a system call without pointers.
+            unsafe { libc::syscall(libc::SYS_tgkill, self.pid, self.thread, signal) };
+        }
+    }
+
+    /// Whether a signal that is not blocked waits for the thread.
+    fn has_signals(&self) -> bool {
+        let path = format!("/proc/{}/task/{}/status", self.pid, self.thread);
+        let status = std::fs::read_to_string(path).unwrap_or_default();
+        let set = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+            u64::from_str_radix(line.trim_start_matches(':').trim(), 16).unwrap_or(u64::MAX)
+        };
+        !self.late.is_empty() || (set("SigPnd") | set("ShdPnd")) & !set("SigBlk") != 0
     }
 
     /// Lets the thread continue.
@@ -404,7 +497,7 @@ impl<'a> Visited<'a> {
     fn end(&mut self) {
         if !self.gone {
             self.gone = true;
-            drop(self.restore());
+            self.restore();
             self.working = processor_time(self.pid, self.thread);
             drop(request(libc::PTRACE_DETACH, self.thread, 0, 0));
         }

@@ -4,6 +4,7 @@ use crate::Error;
 use object::{Object as _, ObjectSegment as _, ObjectSymbol as _};
 use std::fs;
 use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 /// What the kernel adds to the path of a file that was removed.
@@ -148,12 +149,31 @@ impl Target {
         self.code.as_ref().is_some_and(|code| (code.base..code.end).contains(&address))
     }
 
-    /// The address of a function of the recorder that the process has loaded.
-    /// `file` has its contents.
-    pub fn recorder_function(&self, path: &Path, file: &Path, name: &str) -> Option<u64> {
+    /// Where the recorder at this path is in the process, if it is loaded.
+    pub fn recorder_base(&self, path: &Path) -> Option<u64> {
         let is_it = |mapped: &str| Path::new(mapped.trim_end_matches(DELETED)) == path;
-        let base = mapped(&self.maps()?, is_it)?.base;
-        Some(base + symbol(&fs::read(file).ok()?, name)?)
+        Some(mapped(&self.maps()?, is_it)?.base)
+    }
+
+    /// The addresses of functions of the recorder that the process has loaded at `base`, if `file`
+    /// has its contents: the file of its path may be another one meanwhile.
+    pub fn recorder_functions<const N: usize>(
+        &self,
+        base: u64,
+        file: &Path,
+        names: [&str; N],
+    ) -> Option<[u64; N]> {
+        /// With the build id.
+        const COMPARED: usize = 4096;
+        let data = fs::read(file).ok()?;
+        let mut loaded = [0; COMPARED];
+        let memory = fs::File::open(format!("/proc/{}/mem", self.pid)).ok()?;
+        memory.read_exact_at(&mut loaded, base).ok()?;
+        if data.get(..COMPARED)? != loaded {
+            return None;
+        }
+        let found = names.map(|name| symbol(&data, name));
+        found.iter().all(Option::is_some).then(|| found.map(|at| base + at.unwrap_or_default()))
     }
 
     /// The copy of the recorder that an earlier recording of this process has loaded.
