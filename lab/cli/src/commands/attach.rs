@@ -8,10 +8,13 @@ use crate::format;
 use crate::layout::Layout;
 use anyhow::Result;
 use clap::Args;
-use keel_record::Options;
+use keel_record::{Options, Signal, When};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
+
+/// The beginning of each line that it prints.
+const ATTACH: &str = "keel attach";
 
 /// Record a program that runs already
 ///
@@ -30,7 +33,7 @@ use std::time::Duration;
 #[derive(Args)]
 #[command(after_help = "Examples:\n  keel attach 4711 --for 30 --stacks 16\n  \
                         keel attach $(pidof redis-server) -o redis.journal.parquet\n  \
-                        keel attach 4711 --last 60 --when crash")]
+                        keel attach 4711 --last 60 --when signal=USR1")]
 pub struct Arguments {
     /// The process id
     #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
@@ -71,7 +74,7 @@ pub struct Arguments {
 /// Records the process until it ends, or the recording does.
 pub fn run(arguments: Arguments) -> Result<ExitCode> {
     let (pid, quiet) = (arguments.pid, arguments.quiet);
-    let mut line = ProgressLine::new(arguments.progress, quiet);
+    let mut line = ProgressLine::new(ATTACH, arguments.progress, quiet);
     let options = Options {
         output: arguments.output.unwrap_or_else(|| default_output(pid)),
         recorder_library: Layout::discover()?.library("libkeel_recorder.so")?,
@@ -81,18 +84,18 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
         length: arguments.length,
         max_operations: arguments.max_events,
         max_bytes: arguments.max_size,
-        wait: arguments.waiting.wait(),
+        wait: arguments.waiting.wait(&When::Signal(Signal::Usr1)),
         refuges: refuges(),
         ..Options::default()
     };
     if !quiet {
-        announce(&options);
+        announce(ATTACH, &options);
     }
     let recorded = keel_record::attach_with(pid, &options, &mut |progress| line.show(progress))?;
     line.clear();
     let complete = is_complete(&recorded);
     if !quiet || !complete {
-        report_attached(&recorded);
+        report_attached(ATTACH, &recorded);
     }
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -8,13 +8,16 @@ use crate::layout::Layout;
 use crate::output;
 use anyhow::Result;
 use clap::Args;
-use keel_record::{Journal, Options, Progress, Recorded, Wait};
+use keel_record::{Journal, Options, Progress, Recorded, Wait, When};
 use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
+
+/// The beginning of each line of `keel record`.
+const RECORD: &str = "keel record";
 
 /// Record every allocation of a program in a file, the journal
 ///
@@ -93,16 +96,16 @@ pub struct Arguments {
 /// Runs the program and reports what was recorded.
 pub fn run(arguments: Arguments) -> Result<ExitCode> {
     let quiet = arguments.quiet;
-    let mut line = ProgressLine::new(arguments.progress, quiet);
+    let mut line = ProgressLine::new(RECORD, arguments.progress, quiet);
     let options = options(arguments)?;
     if !quiet {
-        announce(&options);
+        announce(RECORD, &options);
     }
     let recorded = keel_record::record_with(&options, &mut |progress| line.show(progress))?;
     line.clear();
     let complete = is_complete(&recorded);
     if !quiet || !complete {
-        report(&recorded, options.follow_children);
+        report(RECORD, &recorded, options.follow_children);
     }
     Ok(exit_code(recorded.status, complete))
 }
@@ -136,10 +139,10 @@ pub fn record_for_try(
     let options = options(arguments)?;
     keel_record::check(&options)?;
     let options = Options { output: place()?, ..options };
-    let mut line = ProgressLine::new(false, false);
+    let mut line = ProgressLine::new(RECORD, false, false);
     let recorded = keel_record::record_with(&options, &mut |progress| line.show(progress))?;
     line.clear();
-    report(&recorded, false);
+    report(RECORD, &recorded, false);
     Ok(recorded)
 }
 
@@ -149,22 +152,22 @@ pub fn is_complete(recorded: &Recorded) -> bool {
 }
 
 /// Prints how to send the signal that the recording waits for.
-pub fn announce(options: &Options) {
+pub fn announce(command: &str, options: &Options) {
     if let Some(signal) = options.wait.as_ref().and_then(Wait::signal) {
         let name = signal.to_string();
         let name = name.trim_start_matches("SIG");
-        say!("keel record: waiting for {signal}: kill -{name} {}", std::process::id());
+        say!("{command}: waiting for {signal}: kill -{name} {}", std::process::id());
     }
 }
 
 /// Reports a recording of a program that ran before.
-pub fn report_attached(recorded: &Recorded) {
-    report(recorded, false);
+pub fn report_attached(command: &str, recorded: &Recorded) {
+    report(command, recorded, false);
     let longest = recorded.visits.iter().max_by_key(|visit| visit.pause);
     if let Some(longest) = longest {
         let stops: u32 = recorded.visits.iter().map(|visit| visit.stops).sum();
         say!(
-            "keel record: one thread at a time was stopped {} times, for {:.1} ms at most, of \
+            "{command}: one thread at a time was stopped {} times, for {:.1} ms at most, of \
              which it worked {:.1} ms; {stops} stops of ptrace",
             recorded.visits.len(),
             longest.pause.as_secs_f64() * 1e3,
@@ -194,7 +197,7 @@ fn options(arguments: Arguments) -> Result<Options> {
         max_operations: arguments.max_events,
         max_bytes: arguments.max_size,
         only_children: true,
-        wait: arguments.waiting.wait(),
+        wait: arguments.waiting.wait(&When::Crash),
         refuges: refuges(),
     })
 }
@@ -213,6 +216,7 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
 
 /// The progress while the program runs.
 pub struct ProgressLine {
+    command: &'static str,
     /// On a terminal: one line that is overwritten.
     in_place: bool,
     shown: bool,
@@ -221,26 +225,28 @@ pub struct ProgressLine {
 }
 
 impl ProgressLine {
-    pub fn new(wanted: bool, quiet: bool) -> ProgressLine {
+    pub fn new(command: &'static str, wanted: bool, quiet: bool) -> ProgressLine {
         let terminal = std::io::stderr().is_terminal();
         let last = Progress::default();
-        ProgressLine { in_place: terminal, shown: (wanted || terminal) && !quiet, quiet, last }
+        let shown = (wanted || terminal) && !quiet;
+        ProgressLine { command, in_place: terminal, shown, quiet, last }
     }
 
     pub fn show(&mut self, now: Progress) {
         /// Progress arrives twice a second.
         const LINES_APART: f64 = 0.9;
+        let command = self.command;
         if let Some(event) = &now.event {
             self.clear();
             if !self.quiet {
-                say!("keel record: {event}");
+                say!("{command}: {event}");
             }
             return;
         }
         if let Some(processes) = &now.follows {
             self.clear();
             say!(
-                "keel record: the program has ended; processes that it started are recorded until \
+                "{command}: the program has ended; processes that it started are recorded until \
                  they end: {processes}. Ctrl-C, or a signal to keel, ends the recording"
             );
             return;
@@ -252,7 +258,7 @@ impl ProgressLine {
         let rate =
             (now.operations.saturating_sub(self.last.operations)) as f64 / seconds.max(0.001);
         let text = format!(
-            "keel record: {:.1} s, {} operations, {} per second, {} live",
+            "{command}: {:.1} s, {} operations, {} per second, {} live",
             now.seconds,
             format::count(now.operations),
             format::count(rate as u64),
@@ -302,25 +308,26 @@ fn exit_code(status: ExitStatus, complete: bool) -> ExitCode {
     ExitCode::from(if code == 0 && !complete { 1 } else { code })
 }
 
-fn report(recorded: &Recorded, follow_children: bool) {
+fn report(command: &str, recorded: &Recorded, follow_children: bool) {
     let silent = recorded.journals.iter().filter(|journal| journal.path.is_none()).count();
     for journal in recorded.journals.iter().filter(|journal| journal.path.is_some()) {
-        say!("keel record: {}", summary(journal, follow_children));
+        say!("{command}: {}", summary(journal, follow_children));
         if let Err(error) = &journal.written {
-            say!("keel record: error: {error}");
+            say!("{command}: error: {error}");
         }
     }
     if silent > 0 {
-        say!("keel record: {silent} more processes allocated nothing and have no journal");
+        say!("{command}: {silent} more processes allocated nothing and have no journal");
     }
     if recorded.still_runs {
-        say!("keel record: note: the recording was ended by a signal; the program still runs");
+        let by = if recorded.signal.is_some() { " by a signal" } else { "" };
+        say!("{command}: note: the recording was ended{by}; the program still runs");
     }
     for note in &recorded.notes {
-        say!("keel record: note: {note}");
+        say!("{command}: note: {note}");
     }
     for problem in &recorded.problems {
-        say!("keel record: error: {problem}");
+        say!("{command}: error: {problem}");
     }
 }
 

@@ -17,18 +17,19 @@ pub struct WaitArguments {
     on: Option<Signal>,
     /// Keep the last SECONDS of the program in memory, and write them as a journal when an event of
     /// --when occurs
-    #[arg(long, value_name = "SECONDS", value_parser = seconds,
+    #[arg(long, value_name = "SECONDS", value_parser = length,
           conflicts_with_all = ["length", "max_events", "max_size"])]
     last: Option<Duration>,
     /// What makes --last write a journal: `frame=16ms` (a frame takes longer), `mark=TEXT` (the
     /// program passes this mark), `signal=USR1` (or USR2, to keel), `crash` (a signal ends the
     /// program, other than HUP, INT, QUIT, PIPE and TERM) or `exit` (the program ends). This option
-    /// can be repeated [default: crash]
+    /// can be repeated [default: crash; with `keel attach`, which cannot recognize a crash,
+    /// signal=USR1]
     #[arg(long, value_name = "EVENT", value_parser = when, requires = "last")]
     when: Vec<When>,
     /// The most memory for the operations that --last keeps. If the program needs more, the journal
     /// covers a shorter time, and keel states how long. The list of live blocks comes on top
-    #[arg(long, value_name = "SIZE", value_parser = format::parse_size, default_value = "256M",
+    #[arg(long, value_name = "SIZE", value_parser = buffer, default_value = "256M",
           requires = "last")]
     buffer: u64,
     /// End the recording after this many journals of --last; the program continues. The second
@@ -40,15 +41,33 @@ pub struct WaitArguments {
 }
 
 impl WaitArguments {
-    /// What the recording waits for, if it does.
-    pub fn wait(self) -> Option<Wait> {
+    /// What the recording waits for, if it does: `usual` unless the user named an event.
+    pub fn wait(self, usual: &When) -> Option<Wait> {
         if let Some(signal) = self.on {
             return Some(Wait::On(signal));
         }
-        let when = if self.when.is_empty() { vec![When::Crash] } else { self.when };
+        let when = if self.when.is_empty() { vec![usual.clone()] } else { self.when };
         let (buffer_bytes, journals) = (self.buffer, self.journals);
         self.last.map(|length| Wait::Last(Last { length, buffer_bytes, when, journals }))
     }
+}
+
+fn length(text: &str) -> Result<Duration, String> {
+    let length = seconds(text)?;
+    if length.is_zero() {
+        return Err("give a time above 0".to_owned());
+    }
+    Ok(length)
+}
+
+fn buffer(text: &str) -> Result<u64, String> {
+    /// With less, hardly a reading of the rings is kept.
+    const LEAST: u64 = 64 << 10;
+    let bytes = format::parse_size(text)?;
+    if bytes < LEAST {
+        return Err("give at least 64K: an operation takes 32 bytes".to_owned());
+    }
+    Ok(bytes)
 }
 
 fn signal(text: &str) -> Result<Signal, String> {
@@ -93,5 +112,12 @@ mod tests {
         assert_eq!(when("signal=SIGUSR2"), Ok(When::Signal(Signal::Usr2)));
         let wrong = ["frame=16", "frame=-1ms", "frame", "mark=", "crash=1", "signal=TERM", "hang"];
         assert!(wrong.into_iter().all(|text| when(text).is_err()));
+    }
+
+    #[test]
+    fn times_and_buffers_that_keep_nothing_are_refused() {
+        assert!(["0", "0.0", "-1"].into_iter().all(|text| length(text).is_err()));
+        assert!(["0", "1", "65535"].into_iter().all(|text| buffer(text).is_err()));
+        assert_eq!((length("0.5"), buffer("64K")), (Ok(Duration::from_millis(500)), Ok(65536)));
     }
 }
