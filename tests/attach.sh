@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Attaches keel to real programs again and again, with work for them meanwhile. Every program must
-# live on and answer afterwards.
+# live on and answer afterwards, and each journal must have operations. Fails if no program is
+# installed.
 #
 #     tests/attach.sh KEEL [ROUNDS] [PROGRAM...]
 #
@@ -14,6 +15,7 @@ wanted=${*:-python redis nginx postgres java sdl}
 folder=$(mktemp -d)
 pids=()
 failed=0
+tried=0
 clean() {
     [ ${#pids[@]} -eq 0 ] || kill -INT "${pids[@]}" 2>/dev/null
     sleep 1
@@ -30,7 +32,7 @@ has() { command -v "$1" >/dev/null; }
 
 # attach NAME PID CHECK...: records the process `rounds` times. CHECK must succeed after each.
 attach() {
-    local name=$1 pid=$2 longest=0 work=0 foreign=0 pause round
+    local name=$1 pid=$2 longest=0 work=0 foreign=0 pause round operations
     shift 2
     for ((round = 1; round <= rounds; round++)); do
         if ! "$keel" attach "$pid" --for 0.3 -o "$name.journal.parquet" >"$name.log" 2>&1; then
@@ -45,6 +47,12 @@ attach() {
         }
         if ! kill -0 "$pid" 2>/dev/null || ! "$@" >/dev/null 2>&1; then
             echo "$name: FAILED in round $round: the program does not answer"
+            failed=1
+            return
+        fi
+        operations=$(sed -n 's/^keel attach: \([0-9,.]*\) operations.*/\1/p' "$name.log" | head -1)
+        if [ "${operations:-0}" = 0 ]; then
+            echo "$name: FAILED in round $round: the journal has no operations"
             failed=1
             return
         fi
@@ -69,7 +77,10 @@ wait_for() {
 }
 
 try_python() {
-    has python3 || return 77
+    # The system's own one is often not position-independent.
+    local python=/usr/bin/python3
+    [ -x "$python" ] || python=python3
+    has "$python" || return 77
     cat >work.py <<'END'
 import os, time, threading
 def churn():
@@ -82,7 +93,7 @@ def churn():
 threading.Thread(target=churn, daemon=True).start()
 churn()
 END
-    python3 work.py &
+    "$python" work.py &
     pids+=($!)
     disown
     wait_for test -s beat
@@ -219,6 +230,14 @@ gbeats() {
 
 for name in $wanted; do
     "try_$name"
-    [ $? -ne 77 ] || echo "$name: SKIPPED: it is not installed"
+    if [ $? -eq 77 ]; then
+        echo "$name: SKIPPED: it is not installed"
+    else
+        tried=1
+    fi
 done
+[ $tried -eq 1 ] || {
+    echo "FAILED: no program was tried"
+    failed=1
+}
 exit $failed

@@ -5,11 +5,12 @@ mod common;
 
 use common::{Bench, Journal};
 use keel_journal::Op;
-use keel_record::{Error, Options, attach_with};
-use std::io::{BufRead as _, BufReader};
+use keel_record::{Error, Last, Options, Wait, When, attach_with};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 /// One recording at a time in a process.
@@ -35,10 +36,8 @@ fn attach(bench: &Bench, child: &Child, seconds: f64) -> Journal {
     let recorded = attach_with(child.id(), &options, &mut |_| {}).unwrap();
     assert_eq!(recorded.problems, Vec::<String>::new());
     assert!(recorded.still_runs);
-    // One stop to enter and one to leave, or more if a thread is in the recorder meanwhile. All
-    // stops of a visit are those of one thread.
-    assert!((2..20).contains(&recorded.visits.len()), "{:?}", recorded.visits);
-    assert!(recorded.visits.iter().all(|visit| visit.stops < 40), "{:?}", recorded.visits);
+    // One stop to enter and one to leave, or more if a thread is in the recorder meanwhile.
+    assert!(recorded.visits.len() >= 2, "{:?}", recorded.visits);
     Journal::read(&options.output)
 }
 
@@ -96,4 +95,157 @@ fn what_cannot_be_entered_is_refused_with_the_reason() {
     std::thread::sleep(Duration::from_millis(100));
     assert_eq!(refused(child.id()), "it has ended");
     child.wait().unwrap();
+}
+
+/// In a program that is not position-independent, and takes the addresses of functions, the
+/// program's own stubs are found by their names.
+#[test]
+fn functions_whose_addresses_a_program_takes_are_recorded() {
+    let _one = ONE.lock();
+    let bench = Bench::new();
+    for flags in [&["-no-pie", "-fno-pie"][..], &["-no-pie", "-fno-pie", "-Wl,-z,now"], &[]] {
+        let program = bench.compile("taken.c", flags);
+        let mut child = start(&mut Command::new(&program));
+        for round in 0..2 {
+            let journal = attach(&bench, &child, 0.3);
+            for size in [1001, 1005] {
+                let made = journal.count(Op::Malloc, size);
+                assert!(made > 10, "{flags:?}, round {round}: {made} blocks of {size}");
+                let changed = journal.count(Op::Realloc, size + 2);
+                assert!(changed + 2 >= made && changed <= made + 2, "{made} {changed}");
+            }
+            assert_eq!(journal.metadata.repairs.get("unseen_free"), None);
+            assert_eq!(left_behind(&child), "");
+        }
+        drop(child.stdin.take());
+        assert_eq!(child.wait().unwrap().code(), Some(5), "{flags:?}");
+    }
+}
+
+fn signal(pid: u32, signal: i32) {
+    // SAFETY: a system call without pointers.
+    assert_eq!(unsafe { libc::kill(pid as i32, signal) }, 0);
+}
+
+/// The process may be stopped and continued at any moment of a visit.
+#[test]
+fn stops_of_the_process_during_a_visit_do_no_harm() {
+    let _one = ONE.lock();
+    let bench = Bench::new();
+    let program = bench.compile("served.c", &[]);
+    // It ignores a signal that keel cannot block.
+    let ignore = "trap '' FPE; exec \"$0\" 1";
+    let mut child = start(Command::new("sh").args(["-c", ignore]).arg(&program));
+    let (pid, ends) = (child.id(), AtomicBool::new(false));
+    let (mut recordings, mut stops) = (0, 0);
+    std::thread::scope(|scope| {
+        let stopping = scope.spawn(|| {
+            let mut stops = 0;
+            let path = format!("/proc/{pid}/status");
+            while !ends.load(SeqCst) {
+                let status = std::fs::read_to_string(&path).unwrap();
+                if status.contains("TracerPid:\t0\n") {
+                    std::thread::sleep(Duration::from_micros(100));
+                    continue;
+                }
+                signal(pid, libc::SIGSTOP);
+                std::thread::sleep(Duration::from_micros(stops % 5 * 100));
+                signal(pid, libc::SIGFPE);
+                signal(pid, libc::SIGCONT);
+                stops += 1;
+            }
+            stops
+        });
+        for _ in 0..rounds(20) {
+            recordings += u32::from(attach_with(pid, &options(&bench, 0.1), &mut |_| {}).is_ok());
+        }
+        ends.store(true, SeqCst);
+        stops = stopping.join().unwrap();
+    });
+    assert!(recordings > 0 && stops > 0, "{recordings} recordings, {stops} stops");
+    assert_eq!(child.try_wait().unwrap(), None, "it has ended");
+    let journal = attach(&bench, &child, 0.3);
+    assert!(journal.events.len() > 100);
+    drop(child.stdin.take());
+    assert_eq!(child.wait().unwrap().code(), Some(5));
+}
+
+/// A program without system calls cannot be left, and must not wait while keel looks for a thread.
+#[test]
+fn a_busy_program_runs_on_while_it_is_left() {
+    /// More than the slots of the program's ring.
+    const RING: u64 = 1 << 20;
+    let _one = ONE.lock();
+    let bench = Bench::new();
+    let (program, counted) = (bench.compile("spins.c", &[]), bench.path("counted"));
+    let mut child = start(Command::new(&program).arg(&counted));
+    let mut input = child.stdin.take();
+    let options = options(&bench, 1.5);
+    // Its first report comes after the recorder was entered.
+    let recorded = attach_with(child.id(), &options, &mut |_| {
+        if let Some(mut input) = input.take() {
+            input.write_all(b"x").unwrap();
+        }
+    });
+    let recorded = recorded.unwrap();
+    let made = std::fs::read(&counted).unwrap();
+    let made = u64::from_le_bytes(made[..8].try_into().unwrap());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(recorded.problems[0].contains("stay in process"), "{:?}", recorded.problems);
+    let journal = Journal::read(&options.output);
+    let seen = journal.count(Op::Malloc, 1001) as u64;
+    assert!(seen > 0 && made > seen + RING, "{made} blocks, of which {seen} were recorded");
+    // The time that the journal states is that of the recording, not that of the search.
+    let seconds = recorded.journals[0].seconds;
+    assert!((seconds - 1.5).abs() < 0.01, "{seconds}");
+}
+
+/// How a process ended is unknown, as it is no child.
+#[test]
+fn crashes_are_refused_and_ends_are_not() {
+    let _one = ONE.lock();
+    let bench = Bench::new();
+    let program = bench.compile("served.c", &[]);
+    let mut child = start(Command::new(&program).arg("1"));
+    let last = |when: When| {
+        let length = Duration::from_secs(60);
+        Last { length, buffer_bytes: 1 << 20, when: vec![when], journals: 10 }
+    };
+    let options = |when| {
+        let wait = Some(Wait::Last(last(when)));
+        Options { wait, length: None, ..options(&bench, 0.0) }
+    };
+    let refused = attach_with(child.id(), &options(When::Crash), &mut |_| {});
+    assert!(refused.is_err_and(|error| error.to_string().contains("a crash")));
+    let mut input = child.stdin.take();
+    let recorded = attach_with(child.id(), &options(When::Exit), &mut |_| drop(input.take()));
+    let recorded = recorded.unwrap();
+    assert_eq!((&recorded.problems[..], recorded.journals.len()), (&[][..], 1));
+    let journal = Journal::read(recorded.journals[0].path.as_ref().unwrap());
+    assert_eq!(journal.metadata.cause, "the program ended");
+    assert_eq!(child.wait().unwrap().code(), Some(5));
+}
+
+/// The program has loaded a recorder whose file was replaced since.
+#[test]
+fn another_version_of_the_recorder_is_refused() {
+    let _one = ONE.lock();
+    let bench = Bench::new();
+    let program = bench.compile("served.c", &[]);
+    let mut child = start(Command::new(&program).arg("1"));
+    let library = bench.path("libkeel_recorder.so");
+    let before = options(&bench, 0.1);
+    let mut bytes = std::fs::read(&before.recorder_library).unwrap();
+    let options = Options { recorder_library: library.clone(), ..before };
+    std::fs::write(&library, &bytes).unwrap();
+    assert!(attach_with(child.id(), &options, &mut |_| {}).is_ok());
+    std::fs::remove_file(&library).unwrap();
+    // In the room after the program headers, or in the build id.
+    bytes[4000] ^= 1;
+    std::fs::write(&library, &bytes).unwrap();
+    let refused = attach_with(child.id(), &options, &mut |_| {});
+    assert!(refused.is_err_and(|error| error.to_string().contains("another version")));
+    drop(child.stdin.take());
+    assert_eq!(child.wait().unwrap().code(), Some(5));
 }

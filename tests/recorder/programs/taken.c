@@ -1,0 +1,20 @@
+/* taken: takes the addresses of functions, and calls them by name and by address until its input
+ * ends. Compiled with -no-pie, the addresses are those of stubs in the program. Prints a line at the
+ * start. Exits with 5. */
+#include "common.h"
+#include <poll.h>
+
+static void (*volatile give_back)(void*) = free;
+static void* (*volatile make)(size_t) = malloc;
+static void* (*volatile change)(void*, size_t) = realloc;
+
+int main(void) {
+    struct pollfd input = {.fd = 0, .events = POLLIN};
+    printf("ready\n");
+    fflush(stdout);
+    while (poll(&input, 1, 1) == 0) {
+        free(kept(realloc(kept(malloc(1001)), 1003)));
+        give_back(kept(change(kept(make(1005)), 1007)));
+    }
+    return 5;
+}
