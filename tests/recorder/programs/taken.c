@@ -1,6 +1,6 @@
 /* taken: takes the addresses of functions, and calls them by name and by address until its input
- * ends. Compiled with -no-pie, the addresses are those of stubs in the program. Prints a line at the
- * start. Exits with 5. */
+ * ends. Compiled with -no-pie, the addresses are those of stubs in the program. Prints a line at
+ * the start. Exits with 5. */
 #include "common.h"
 #include <poll.h>
 
