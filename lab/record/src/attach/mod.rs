@@ -43,8 +43,8 @@ pub fn attach_with(
     if let Some(Wait::Last(last)) = &options.wait
         && last.when.contains(&When::Crash)
     {
-        let reason = "a crash cannot be recognized: the system tells how a process ended only to \
-                      its parent; use --when exit, or record the program from its start";
+        let reason = "a crash cannot be recognized: the system reports how a process ended only \
+                      to its parent; use --when exit, or record the program from its start";
         return Err(Error::Attach { pid, reason: reason.to_owned() });
     }
     let target = Target::check(pid)?;
