@@ -1,6 +1,7 @@
 // A mutex for the few rare paths that need one (a new window, the pool of heaps). Waiters sleep in
 // the kernel, so no thread spins while the holder is descheduled. A zero-initialised lock is free.
-// No thread holds one during a system call, except a thread that forks.
+// No thread holds one during a system call, except a thread that forks, and on Windows one that
+// unmaps or discards memory.
 //
 // A thread that forks holds every lock from Keel's prepare handler to Keel's handler in the parent
 // and in the child. Handlers of other libraries run in between and may allocate and free. So the

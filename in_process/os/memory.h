@@ -93,7 +93,7 @@ void* os_find_place(size_t bytes);
 
 // Returns the memory of the pages at once; they read as zero afterwards. A few pages that the
 // program has locked keep their memory and are zeroed. False: the program has locked all of them,
-// or the system refuses; the content is unchanged, except that an end may be zero.
+// or the system refuses: a part of the range may then be zero, and the rest is unchanged.
 bool os_discard(void* start, size_t bytes);
 // True if the program had locked all of the range that os_discard was called for last.
 bool os_memory_is_locked(void);

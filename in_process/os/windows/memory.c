@@ -3,8 +3,9 @@
 // A reservation is address space that one call has reserved. It begins at a multiple of 64 KiB and
 // can be released only as a whole, while the interface unmaps any range of pages, a part of a
 // reservation or several. So os_unmap decommits the range, and releases a reservation once no page
-// of it is committed. A part without commitment may still be in use, but only in a mapping that
-// os_map_closed has made, and no part of such a mapping is unmapped alone.
+// of it is committed. Memory in use is committed, with two exceptions: parts of a mapping that
+// os_map_closed has made, of which no part is unmapped alone; and, for a moment, a part that is
+// being discarded. The lock `unmapping` keeps other threads from counting pages in that moment.
 //
 //   part of a reservation    state       occupies memory    counts as committed
 //   closed, unmapped         reserved    no                 no
@@ -26,6 +27,8 @@
 #define GRANULE ((size_t)65536)        // reservations begin at multiples of it
 #define COMMIT_TRIES 200u
 #define COMMIT_PAUSE_MS 50u
+#define COMMIT_RESERVE 4u                  // times what is discarded: others commit, too
+#define DISCARD_AT_ONCE ((size_t)16 << 20) // other threads that unmap wait meanwhile
 
 size_t os_page_bytes(void) {
     return PAGE_SIZE_BYTES;
@@ -106,20 +109,48 @@ static bool part_decommit(const struct part* part, DWORD protection) {
     return !part->committed || give_back(part->start, part->bytes, MEM_DECOMMIT);
 }
 
+// --- Discarding ----------------------------------------------------------------------------------
+
+// Held by a thread that unmaps a range, or that discards a part and has decommitted it. So a
+// reservation is released once, and never while a part of it is being discarded.
+static struct os_lock unmapping;
+
+static bool may_commit(size_t bytes) {
+    MEMORYSTATUSEX memory = {.dwLength = sizeof memory};
+    DWORD saved = GetLastError();
+    bool known = GlobalMemoryStatusEx(&memory) != 0;
+    SetLastError(saved);
+    return known && memory.ullAvailPageFile / COMMIT_RESERVE >= bytes;
+}
+
 // Commits what this process has just decommitted. Between the two, other processes may have taken
 // the rest of the system's memory and page file; the page file may grow.
-static void commit_again(char* start, size_t bytes) {
+static void commit_again(char* start, size_t bytes, DWORD protection) {
     static const char text[] = "keel: Windows refuses to commit memory that was just returned\n";
     for (unsigned i = 0; i < COMMIT_TRIES; i++) {
-        if (allocate(start, bytes, MEM_COMMIT, PAGE_READWRITE) != NULL) return;
+        if (allocate(start, bytes, MEM_COMMIT, protection) != NULL) return;
         Sleep(COMMIT_PAUSE_MS);
     }
     os_abort(text, sizeof text - 1);
 }
 
+static bool discard(char* start, size_t bytes, DWORD protection) {
+    if (!may_commit(bytes)) return false;
+    os_lock_acquire(&unmapping);
+    bool done = give_back(start, bytes, MEM_DECOMMIT);
+    if (done) commit_again(start, bytes, protection);
+    os_lock_release(&unmapping);
+    return done;
+}
+
 static bool part_discard(const struct part* part, DWORD protection) {
-    if (!part_decommit(part, protection)) return false;
-    commit_again(part->start, part->bytes);
+    (void)protection;
+    if (!part->committed) return true;
+    for (size_t at = 0; at < part->bytes; at += DISCARD_AT_ONCE) {
+        size_t left = part->bytes - at;
+        size_t bytes = left < DISCARD_AT_ONCE ? left : DISCARD_AT_ONCE;
+        if (!discard(part->start + at, bytes, part->protection)) return false;
+    }
     return true;
 }
 
@@ -187,9 +218,6 @@ static bool is_empty(char* reservation) {
     }
 }
 
-// Of two threads that unmap the last parts of a reservation, one releases it.
-static struct os_lock unmapping;
-
 bool os_unmap(void* start, size_t bytes) {
     bool done = true;
     const char* end = (char*)start + bytes;
@@ -245,7 +273,7 @@ bool os_memory_is_locked(void) {
 }
 
 // DiscardVirtualMemory and MEM_RESET leave it open what the pages contain. Memory that is
-// decommitted and committed again is zero.
+// decommitted and committed again is zero. At the limit on committed memory it is not discarded.
 bool os_discard(void* start, size_t bytes) {
     count_event(EVENT_PURGE, 1);
     return each_part(start, bytes, part_discard, 0);
