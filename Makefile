@@ -86,7 +86,7 @@ test-posix: ## run the C tests on the layer of plain POSIX calls, KEEL_OS=posix 
 	@scripts/setup.sh build test
 	@tests/platforms.sh posix
 
-test-musl: ## run the C tests with musl, dynamic and static; installs musl (as root)
+test-musl: ## run the C tests with musl; installs musl and npm (as root), downloads SQLite by npm
 	@scripts/setup.sh build test musl
 	@tests/platforms.sh musl
 

@@ -61,11 +61,13 @@ musl_fails+=" a_handler_of_another_library_forks " # musl's own malloc fails the
 
 # SQLite, which checks its own results; and what it occupies when it does nothing, which must not be
 # more than with glibc and glibc's malloc. Its source: the folder KEEL_SQLITE, or a package of npm.
+sqlite_sha256=ebf0ed75a7a59dbcb3b24bbd014ef49d9f15bc328e4adcbf516f2a8fadfa2835
 database() { # database NAME OPTIONS...
     local folder=$build/sqlite source program=$build/tests/database-$1
     source=${KEEL_SQLITE:-$folder/package/deps/sqlite3}
     mkdir -p "$folder"
     [ -f "$source/sqlite3.c" ] || (cd "$folder" && npm pack --silent better-sqlite3@12.11.1 &&
+        echo "$sqlite_sha256  better-sqlite3-12.11.1.tgz" | sha256sum --check --quiet &&
         tar xzf better-sqlite3-12.11.1.tgz) || return 1
     built() { # built COMPILER PROGRAM OPTIONS...
         "$1" -O1 -w -DSQLITE_THREADSAFE=0 -DSQLITE_OMIT_LOAD_EXTENSION -I"$source" -static \
