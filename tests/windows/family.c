@@ -94,6 +94,32 @@ TEST(blocks_of_the_runtime_are_freed_and_moved) {
     }
 }
 
+TEST(recalloc_moves_a_block_of_the_runtime) {
+    for (int i = 0; i < 1000; i++) {
+        char* path = _fullpath(NULL, ".", 0);
+        char* folder = _getcwd(NULL, 0);
+        size_t size = _msize(path);
+        path = _recalloc(path, 10, 500);
+        CHECK(kl_contains(path) && _stricmp(path, folder) == 0);
+        CHECK(is_zero_between(path, size, _msize(path)));
+        free(folder);
+        free(path);
+    }
+    char* whole = _getcwd(NULL, 0);
+    CHECK(_recalloc(whole, SIZE_MAX / 2, 3) == NULL && _msize(whole) > strlen(whole));
+    char* part = _recalloc(whole, 2, 1);
+    CHECK(kl_contains(part) && _msize(part) >= 2);
+    free(part);
+}
+
+// The program may destroy it meanwhile.
+TEST(a_heap_of_the_program_is_not_asked) {
+    HANDLE heap = HeapCreate(0, 0, 0);
+    char* block = HeapAlloc(heap, 0, 3000);
+    CHECK(block != NULL && _msize(block) == 0);
+    CHECK(HeapValidate(heap, 0, block) && HeapDestroy(heap));
+}
+
 TEST(a_block_of_the_heap_of_the_process_is_returned_to_it) {
     HANDLE heap = GetProcessHeap();
     char* block = HeapAlloc(heap, 0, 3000);

@@ -1,15 +1,20 @@
 #include "os/windows/foreign.h"
 #include "os/windows/system.h"
+#include <stdint.h>
 
-#define HEAPS_MAX 64u
+// msvcrt.dll has a heap of its own. ucrtbase.dll and runtimes that are linked statically use that
+// of the process. A program may end its other heaps at any time, so they are not asked.
+static HANDLE heap_of_runtime(void) {
+    HMODULE runtime = GetModuleHandleA("msvcrt.dll");
+    FARPROC handle = runtime == NULL ? NULL : GetProcAddress(runtime, "_get_heap_handle");
+    return handle == NULL ? NULL : (HANDLE)((intptr_t(*)(void))(void (*)(void))handle)();
+}
 
 // The heap that the block is of, or NULL.
 static HANDLE heap_of(const void* block) {
-    HANDLE heaps[HEAPS_MAX];
-    DWORD count = GetProcessHeaps(HEAPS_MAX, heaps);
-    if (count > HEAPS_MAX) count = HEAPS_MAX;
-    for (DWORD i = 0; i < count; i++) {
-        if (HeapValidate(heaps[i], 0, block)) return heaps[i];
+    const HANDLE heaps[] = {GetProcessHeap(), heap_of_runtime()};
+    for (size_t i = 0; i < sizeof heaps / sizeof *heaps; i++) {
+        if (heaps[i] != NULL && HeapValidate(heaps[i], 0, block)) return heaps[i];
     }
     return NULL;
 }

@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// The bytes of a block of one of the heaps of Windows. False: no such block begins there. Asks each
-// heap of the process, which takes its lock.
+// The bytes of a block of the heap of the process or of that of msvcrt.dll. False: no such block
+// begins there. Takes the locks of both. A debugger stops at a block of any other heap.
 bool foreign_block_bytes(const void* block, size_t* bytes);
 // Frees such a block. False: there is none.
 bool foreign_block_free(void* block);

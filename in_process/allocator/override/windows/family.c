@@ -29,9 +29,12 @@ __attribute__((constructor)) static void pass_on_foreign_blocks(void) {
     free_set_elsewhere(foreign_block_free);
 }
 
-// Moves a block of a runtime to Keel. NULL: there is no memory, and nothing changed.
-static void* adopt(void* block, size_t size, size_t bytes) {
-    void* own = entry_allocate(size);
+static bool is_foreign(const void* block, size_t* bytes) {
+    return block != NULL && entry_usable_bytes(block) == 0 && foreign_block_bytes(block, bytes);
+}
+
+// Moves a block of a runtime to `own`, a new block. NULL: there was no memory, and nothing changed.
+static void* adopt(void* block, size_t bytes, void* own, size_t size) {
     if (own == NULL) return NULL;
     memcpy(own, block, bytes < size ? bytes : size);
     (void)foreign_block_free(block);
@@ -52,13 +55,14 @@ void* calloc(size_t count, size_t size) {
 
 void* realloc(void* block, size_t size) {
     size_t bytes;
-    if (block != NULL && size != 0 && entry_usable_bytes(block) == 0 &&
-        foreign_block_bytes(block, &bytes))
-        return adopt(block, size, bytes);
+    if (size != 0 && is_foreign(block, &bytes))
+        return adopt(block, bytes, entry_allocate(size), size);
     return entry_realloc(block, size);
 }
 
 void* _recalloc(void* block, size_t count, size_t size) {
+    size_t bytes, whole = entry_product(count, size);
+    if (is_foreign(block, &bytes)) return adopt(block, bytes, entry_zeroed(whole), whole);
     return kl_recalloc(block, count, size);
 }
 
