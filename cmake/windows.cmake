@@ -6,7 +6,7 @@
 #   libkeel_api.a              only kl_*
 #   keel_open                  all objects with their internal names, for the tests
 #
-# The names with -secure or -debug are those of the other flavours.
+# The names with -secure are those of the secure flavour. There is no debug flavour.
 include(CheckCSourceCompiles)
 set(CMAKE_POSITION_INDEPENDENT_CODE OFF) # all code for Windows is
 file(WRITE ${PROJECT_BINARY_DIR}/tls.c "_Thread_local int number; int* address(void) { return &number; }\n")
