@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# purpose tool package; a tool is a command or a file.
+# purpose tool package; a tool is a command, a file or a pattern of files.
 needs="
 build cc gcc
 build c++ g++
@@ -27,9 +27,9 @@ test zstd zstd
 test xz xz-utils
 test faketime faketime
 test eatmydata eatmydata
-test /usr/lib/x86_64-linux-gnu/libjemalloc.so.2|/usr/lib/aarch64-linux-gnu/libjemalloc.so.2 libjemalloc2
-test /usr/lib/x86_64-linux-gnu/libmimalloc.so.2|/usr/lib/aarch64-linux-gnu/libmimalloc.so.2 libmimalloc2.0
-test /usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4|/usr/lib/aarch64-linux-gnu/libtcmalloc_minimal.so.4 libtcmalloc-minimal4
+test /usr/lib/*-linux-gnu/libjemalloc.so.2 libjemalloc2
+test /usr/lib/*-linux-gnu/libmimalloc.so.2 libmimalloc2.0
+test /usr/lib/*-linux-gnu/libtcmalloc_minimal.so.4 libtcmalloc-minimal4
 test fluidsynth fluidsynth
 test /usr/share/sounds/sf2/TimGM6mb.sf2 timgm6mb-soundfont
 test csound csound
