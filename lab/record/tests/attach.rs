@@ -103,7 +103,7 @@ fn what_cannot_be_entered_is_refused_with_the_reason() {
 fn functions_whose_addresses_a_program_takes_are_recorded() {
     let _one = ONE.lock();
     let bench = Bench::new();
-    for flags in [&["-no-pie", "-fno-pie"][..], &["-no-pie", "-fno-pie", "-Wl,-z,now"], &[]] {
+    for flags in [&["-no-pie", "-fno-pie"][..], &["-no-pie", "-fno-pie", "-Wl,-z,now"]] {
         let program = bench.compile("taken.c", flags);
         let mut child = start(&mut Command::new(&program));
         for round in 0..2 {

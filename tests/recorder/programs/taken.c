@@ -1,15 +1,18 @@
 /* taken: takes the addresses of functions, and calls them by name and by address until its input
- * ends. Compiled with -no-pie, the addresses are those of stubs in the program. Prints a line at
- * the start. Exits with 5. */
+ * ends. Compiled with -no-pie, the addresses are those of stubs in the program, because code and
+ * not only data contains them. Prints a line at the start. Exits with 5. */
 #include "common.h"
 #include <poll.h>
 
-static void (*volatile give_back)(void*) = free;
-static void* (*volatile make)(size_t) = malloc;
-static void* (*volatile change)(void*, size_t) = realloc;
+static void (*volatile give_back)(void*);
+static void* (*volatile make)(size_t);
+static void* (*volatile change)(void*, size_t);
 
 int main(void) {
     struct pollfd input = {.fd = 0, .events = POLLIN};
+    give_back = free;
+    make = malloc;
+    change = realloc;
     printf("ready\n");
     fflush(stdout);
     while (poll(&input, 1, 1) == 0) {
