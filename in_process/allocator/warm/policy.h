@@ -85,13 +85,13 @@ enum {
     // Beyond, one slice for so many used. Nothing beyond: faults 133, 84 and 149. 2: no
     // fewer, and event loops of 3 threads occupy 16 instead of 15 MiB.
     TRUST_SHARE = 8,
-    FILLED_ENOUGH = 3,   // pages of a class that a thread has filled; 2: no fewer faults
-    SPARSE_SHARE = 8,    // of a large block on cold memory, the part that counts as used
-    FILL_DRAWS = 8,      // fill.h: one block in so many is a probe,
-    FILL_DOUBLINGS = 5,  // and after so many filled ones one in 256; 0: patterns 1.10 in time
-    FILL_WEIGHT = 1,     // fill.h: the estimate before, against a new probe
-    FILL_ENOUGH = 208,   // fill.h: in 256ths; what is not filled is a quarter of what is
-    CAP_WARM = 16,       // slices that stay warm even above a control group's limit
+    FILLED_ENOUGH = 3,  // pages of a class that a thread has filled; 2: no fewer faults
+    SPARSE_SHARE = 8,   // of a large block on cold memory, the part that counts as used
+    FILL_DRAWS = 8,     // fill.h: one block in so many is a probe,
+    FILL_DOUBLINGS = 5, // and after so many filled ones one in 256; 0: patterns 1.10 in time
+    FILL_WEIGHT = 1,    // fill.h: the estimate before, against a new probe
+    FILL_ENOUGH = 208,  // fill.h: in 256ths; what is not filled is a quarter of what is
+    CAP_WARM = 16,      // slices that stay warm even above a control group's limit
     // µs. As one huge page a unit takes 80 to 300, as 512 small pages 250 to 700. What slow huge
     // pages have lost may exceed what fast ones have won by so much; then none is taken for so many
     // times as long as the last one took.

@@ -223,7 +223,7 @@ static void test_report(void) {
 }
 
 int main(void) {
-    option_set(OPTION_LARGE_OS_PAGES, 1); // it counts what kl_warm provides
+    option_set(OPTION_LARGE_OS_PAGES, 1);    // it counts what kl_warm provides
     option_set(OPTION_KEEPER, KEEPER_NEVER); // run_check wants a world at rest
     test_calloc_is_zero();
     test_huge_zone();
