@@ -210,10 +210,15 @@ static bool ask_to_populate(void* start, size_t bytes) {
     return result == 0;
 }
 
-// An atomic operation that changes nothing is only a read with clang.
+// Another thread may write there. (An atomic operation that changes nothing is only a read with
+// clang, and a read of a page that nobody has written gives it no memory.)
 static void touch_content(void* start, size_t bytes) {
-    for (size_t at = 0; at < bytes; at += os_page_bytes())
-        *((volatile char*)start + at) = *((volatile char*)start + at);
+    for (size_t at = 0; at < bytes; at += os_page_bytes()) {
+        uint32_t* word = (uint32_t*)((char*)start + at);
+        uint32_t seen = __atomic_load_n(word, __ATOMIC_RELAXED);
+        (void)__atomic_compare_exchange_n(word, &seen, seen, false, __ATOMIC_RELAXED,
+                                          __ATOMIC_RELAXED);
+    }
 }
 
 bool os_populate(void* start, size_t bytes) {
