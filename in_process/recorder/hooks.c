@@ -1,21 +1,15 @@
 #include "hooks.h"
 
 #include "base/atomic.h"
-#include "base/attributes.h"
 #include "clock.h"
+#include "objects.h"
 #include "signals.h"
 #include <dlfcn.h>
-#include <elf.h>
-#include <link.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/mman.h>
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
 
 // A function of this library, and the one that the program calls without it. The stub is the
 // address of the latter in a program that is not position-independent; 0: there is none.
@@ -32,88 +26,6 @@ static uint16_t buckets[BUCKETS]; // 1 + index of a hook; 0: empty
 static size_t hook_count;
 static atomic_state active; // changed before the lock of the loader is taken, read under it
 
-// What an object's dynamic section says. A count of 0: the object has no such table.
-struct object {
-    ElfW(Addr) base;
-    uintptr_t start, end; // of its segments
-    uintptr_t relro, relro_end;
-    const ElfW(Sym) * symbols;
-    const char* names;
-    const uint32_t* gnu_hash;
-    const uint16_t* versions;
-    const ElfW(Rela) * tables[2]; // of functions that are bound at the first call, and others
-    size_t counts[2];
-};
-
-static void object_segments(struct object* object, const struct dl_phdr_info* info) {
-    object->start = UINTPTR_MAX;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr)* segment = &info->dlpi_phdr[i];
-        uintptr_t start = info->dlpi_addr + segment->p_vaddr;
-        uintptr_t end = start + segment->p_memsz;
-        if (segment->p_type == PT_LOAD) {
-            if (start < object->start) object->start = start;
-            if (end > object->end) object->end = end;
-        } else if (segment->p_type == PT_GNU_RELRO) {
-            object->relro = start & ~(uintptr_t)4095;
-            object->relro_end = end & ~(uintptr_t)4095;
-        }
-    }
-}
-
-// glibc adds the base to the addresses in the dynamic section, except in the kernel's object.
-static const void* dynamic_pointer(const struct object* object, ElfW(Addr) value) {
-    bool relocated = value >= object->start && value < object->end;
-    return (const void*)(relocated ? value : object->base + value);
-}
-
-static void object_entry(struct object* object, const ElfW(Dyn) * entry) {
-    ElfW(Addr) value = entry->d_un.d_ptr;
-    switch (entry->d_tag) {
-    case DT_SYMTAB:
-        object->symbols = dynamic_pointer(object, value);
-        break;
-    case DT_STRTAB:
-        object->names = dynamic_pointer(object, value);
-        break;
-    case DT_GNU_HASH:
-        object->gnu_hash = dynamic_pointer(object, value);
-        break;
-    case DT_VERSYM:
-        object->versions = dynamic_pointer(object, value);
-        break;
-    case DT_JMPREL:
-        object->tables[0] = dynamic_pointer(object, value);
-        break;
-    case DT_PLTRELSZ:
-        object->counts[0] = value / sizeof(ElfW(Rela));
-        break;
-    case DT_RELA:
-        object->tables[1] = dynamic_pointer(object, value);
-        break;
-    case DT_RELASZ:
-        object->counts[1] = value / sizeof(ElfW(Rela));
-        break;
-    default:
-        break;
-    }
-}
-
-static bool object_read(struct object* object, const struct dl_phdr_info* info) {
-    *object = (struct object){.base = info->dlpi_addr};
-    object_segments(object, info);
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        if (info->dlpi_phdr[i].p_type != PT_DYNAMIC) continue;
-        const ElfW(Dyn)* entry = (const void*)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-        for (; entry->d_tag != DT_NULL; entry++) object_entry(object, entry);
-    }
-    return object->symbols != NULL && object->names != NULL;
-}
-
-static bool object_is_ours(const struct object* object) {
-    return (uintptr_t)hooks - object->start < object->end - object->start;
-}
-
 static uint32_t name_hash(const char* name) {
     uint32_t hash = 2166136261u;
     for (; *name != '\0'; name++) hash = (hash ^ (uint8_t)*name) * 16777619u;
@@ -129,33 +41,6 @@ static const struct hook* hook_of(const char* name) {
         if (strcmp(hook->name, name) == 0) return hook;
     }
     return NULL;
-}
-
-static uint32_t gnu_hash_of(const char* name) {
-    uint32_t hash = 5381;
-    for (; *name != '\0'; name++) hash = hash * 33 + (uint8_t)*name;
-    return hash;
-}
-
-// The function that an object defines by this name, in its default version; 0: none.
-static uintptr_t object_function(const struct object* object, const char* name) {
-    const uint32_t* table = object->gnu_hash;
-    if (table == NULL || table[0] == 0) return 0;
-    const uint32_t* bucket = table + 4 + table[2] * (sizeof(ElfW(Addr)) / 4);
-    const uint32_t* chain = bucket + table[0];
-    uint32_t hash = gnu_hash_of(name);
-    uint32_t at = bucket[hash % table[0]];
-    if (at < table[1]) return 0;
-    for (;; at++) {
-        const ElfW(Sym)* symbol = &object->symbols[at];
-        uint32_t link = chain[at - table[1]];
-        bool is_hidden = object->versions != NULL && (object->versions[at] & 0x8000) != 0;
-        bool is_function = ELF64_ST_TYPE(symbol->st_info) == STT_FUNC;
-        if ((link | 1) == (hash | 1) && !is_hidden && is_function &&
-            symbol->st_shndx != SHN_UNDEF && strcmp(object->names + symbol->st_name, name) == 0)
-            return object->base + symbol->st_value;
-        if ((link & 1) != 0) return 0;
-    }
 }
 
 struct search {
@@ -198,20 +83,6 @@ static void hook_add(const char* name, uintptr_t ours) {
     buckets[at] = (uint16_t)++hook_count;
 }
 
-// The number of symbols, which only the chains of the hash table contain.
-static uint32_t symbols_count(const uint32_t* hash) {
-    uint32_t bucket_count = hash[0];
-    uint32_t first = hash[1];
-    const uint32_t* bucket = hash + 4 + hash[2] * (sizeof(ElfW(Addr)) / 4);
-    const uint32_t* chain = bucket + bucket_count;
-    uint32_t last = 0;
-    for (uint32_t i = 0; i < bucket_count; i++)
-        if (bucket[i] > last) last = bucket[i];
-    if (last < first) return first;
-    while ((chain[last - first] & 1) == 0) last++;
-    return last + 1;
-}
-
 static int hooks_of_library(struct dl_phdr_info* info, size_t size, void* data) {
     (void)size;
     struct object* object = data;
@@ -222,7 +93,7 @@ static int hooks_of_library(struct dl_phdr_info* info, size_t size, void* data) 
 void hooks_find(void) {
     struct object object;
     if (hook_count != 0 || dl_iterate_phdr(hooks_of_library, &object) == 0) return;
-    uint32_t count = symbols_count(object.gnu_hash);
+    uint32_t count = object_symbol_count(&object);
     for (uint32_t i = 1; i < count; i++) {
         const ElfW(Sym)* symbol = &object.symbols[i];
         const char* name = object.names + symbol->st_name;
@@ -232,53 +103,35 @@ void hooks_find(void) {
     }
 }
 
-// Changes an address in an object. While another thread relocates an object, its pages are
-// writable; afterwards the loader protects them.
-static void slot_set(const struct object* object, atomic_word* slot, uintptr_t value) {
-    void* page = (void*)((uintptr_t)slot & ~(uintptr_t)4095);
-    bool guarded = (uintptr_t)slot >= object->relro && (uintptr_t)slot < object->relro_end &&
-                   madvise(page, 4096, MADV_POPULATE_WRITE) != 0;
-    if (guarded && mprotect(page, 4096, PROT_READ | PROT_WRITE) != 0) return;
-    atomic_set_release(slot, value);
-    if (guarded) mprotect(page, 4096, PROT_READ);
-}
-
 struct change {
     bool set;
     size_t count;
     unsigned long long loads; // objects so far, as the loader counts them
 };
 
-static bool object_contains(const struct object* object, uintptr_t address) {
-    return address >= object->start && address < object->end;
-}
-
 // What the loader put into the slot: the stub, except into slots that are only called, and into
 // those of the stub itself.
-static uintptr_t slot_before(const struct object* object, const struct hook* hook, uint32_t type) {
-    bool is_stub = hook->stub != 0 && type != R_X86_64_JUMP_SLOT;
+static uintptr_t slot_before(const struct object* object, const struct hook* hook,
+                             const struct slot* slot) {
+    bool is_stub = hook->stub != 0 && !slot->is_called;
     return is_stub && !object_contains(object, hook->stub) ? hook->stub : hook->theirs;
 }
 
-static void slot_change(const struct object* object, const ElfW(Rela) * entry,
+static void slot_change(const struct object* object, const struct slot* slot,
                         struct change* change) {
-    uint32_t type = ELF64_R_TYPE(entry->r_info);
-    if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && type != R_X86_64_64) return;
-    const ElfW(Sym)* symbol = &object->symbols[ELF64_R_SYM(entry->r_info)];
-    const struct hook* hook = hook_of(object->names + symbol->st_name);
-    if (hook == NULL || (type == R_X86_64_64 && entry->r_addend != 0)) return;
-    atomic_word* slot = (atomic_word*)(object->base + entry->r_offset);
-    uintptr_t now = atomic_get_acquire(slot);
+    const struct hook* hook = hook_of(slot->name);
+    if (hook == NULL) return;
+    uintptr_t now = atomic_get(slot->word);
     if (!change->set) {
-        if (now == hook->ours) slot_set(object, slot, slot_before(object, hook, type));
+        if (now == hook->ours) object_set_slot(object, slot, slot_before(object, hook, slot));
         if (now == hook->ours) change->count++;
         return;
     }
     // The slot of a function that was not called yet has an address in its own object.
     bool unbound =
-        type == R_X86_64_JUMP_SLOT && symbol->st_shndx == SHN_UNDEF && object_contains(object, now);
+        slot->is_called && slot->symbol->st_shndx == SHN_UNDEF && object_contains(object, now);
     bool theirs = now == hook->theirs || (hook->stub != 0 && now == hook->stub);
-    if (theirs || unbound) slot_set(object, slot, hook->ours);
+    if (theirs || unbound) object_set_slot(object, slot, hook->ours);
     if (theirs || unbound || now == hook->ours) change->count++;
 }
 
@@ -286,13 +139,12 @@ static int object_change(struct dl_phdr_info* info, size_t size, void* data) {
     (void)size;
     struct change* change = data;
     struct object object;
+    struct slot slot = {0};
     // Another thread may have begun to clear the hooks since this one decided to set them.
     if (change->set && atomic_get_acquire(&active) == 0) return 1;
     change->loads = info->dlpi_adds;
     if (!object_read(&object, info) || object_is_ours(&object)) return 0;
-    for (int table = 0; table < 2; table++)
-        for (size_t i = 0; object.tables[table] != NULL && i < object.counts[table]; i++)
-            slot_change(&object, &object.tables[table][i], change);
+    while (object_next_slot(&object, &slot)) slot_change(&object, &slot, change);
     return 0;
 }
 

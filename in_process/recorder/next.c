@@ -3,8 +3,8 @@
 #include "hooks.h"
 #include "host.h"
 #include "names.h"
+#include "objects.h"
 #include <dlfcn.h>
-#include <link.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -70,21 +70,13 @@ static const void* next_malloc_address(void);
 static uintptr_t allocator_start;
 static uintptr_t allocator_end;
 
-static int object_range(struct dl_phdr_info* object, size_t size, void* data) {
+static int allocator_range(struct dl_phdr_info* info, size_t size, void* data) {
     (void)size;
-    uintptr_t wanted = *(uintptr_t*)data;
-    uintptr_t start = UINTPTR_MAX;
-    uintptr_t end = 0;
-    for (int i = 0; i < object->dlpi_phnum; i++) {
-        const ElfW(Phdr)* segment = &object->dlpi_phdr[i];
-        if (segment->p_type != PT_LOAD) continue;
-        uintptr_t first = object->dlpi_addr + segment->p_vaddr;
-        if (first < start) start = first;
-        if (first + segment->p_memsz > end) end = first + segment->p_memsz;
-    }
-    if (wanted < start || wanted >= end) return 0;
-    allocator_start = start;
-    allocator_end = end;
+    struct object object;
+    object_read(&object, info);
+    if (!object_contains(&object, *(uintptr_t*)data)) return 0;
+    allocator_start = object.start;
+    allocator_end = object.end;
     return 1;
 }
 
@@ -104,7 +96,7 @@ void next_resolve(void) {
     NEXT_LOOK_UP(mmap);
     names_find();
     uintptr_t address = (uintptr_t)next_malloc_address();
-    dl_iterate_phdr(object_range, &address);
+    dl_iterate_phdr(allocator_range, &address);
     // A dlsym that fails allocates its error message. The next dlsym that succeeds frees the
     // message. Call it now, while neither call is recorded. dlerror must not be used: it translates
     // the message under the lock of the locale, and the caller of this malloc may hold that lock
