@@ -29,73 +29,79 @@ struct name {
     const char* backing;      // the one that returns the heap that cannot be destroyed
 };
 
-// In the order of strcmp.
 // clang-format off
+// The functions of jemalloc, if it was built with a prefix.
+#define JEMALLOC_NAMES(each, prefix) \
+    each(prefix##aligned_alloc, NAME_ALLOCATE, .size = 2, .align = 1) \
+    each(prefix##calloc, NAME_ALLOCATE, .size = 1, .count = 2, .zero = 1) \
+    each(prefix##dallocx, NAME_FREE, .block = 1) \
+    each(prefix##free, NAME_FREE, .block = 1) \
+    each(prefix##malloc, NAME_ALLOCATE, .size = 1) \
+    each(prefix##mallocx, NAME_ALLOCATE, .size = 1, .flags = 2) \
+    each(prefix##memalign, NAME_ALLOCATE, .size = 2, .align = 1) \
+    each(prefix##posix_memalign, NAME_STORE, .block = 1, .size = 3, .align = 2) \
+    each(prefix##rallocx, NAME_RESIZE, .block = 1, .size = 2, .flags = 3) \
+    each(prefix##realloc, NAME_RESIZE, .block = 1, .size = 2) \
+    each(prefix##sdallocx, NAME_FREE, .block = 1, .size = 2, .flags = 3) \
+    each(prefix##valloc, NAME_ALLOCATE, .size = 1) \
+    each(prefix##xallocx, NAME_EXTEND, .block = 1, .size = 2)
+
+// A function of mimalloc and its two variants that align a block: where the block starts, which has
+// the alignment at `position`, and at an offset in it. And a function alone.
+#define WITH_ALIGNED(each, symbol, position, ...) \
+    each(symbol, __VA_ARGS__) \
+    each(symbol##_aligned, __VA_ARGS__, .align = position) \
+    each(symbol##_aligned_at, __VA_ARGS__)
+#define ALONE(each, symbol, position, ...) each(symbol, __VA_ARGS__)
+
+// Functions of mimalloc and libkeel. heap: 1 if the first argument is a heap, else 0.
+#define RESIZE_NAMES(each, aligned, prefix, heap) \
+    each(prefix##reallocf, NAME_RESIZE, .block = heap + 1, .size = heap + 2, \
+         .frees_on_failure = 1) \
+    each(prefix##reallocn, NAME_RESIZE, .block = heap + 1, .size = heap + 3, .count = heap + 2) \
+    each(prefix##realpath, NAME_STRING, .block = heap + 2) \
+    aligned(each, prefix##recalloc, heap + 4, NAME_RESIZE, .block = heap + 1, .size = heap + 3, \
+         .count = heap + 2) \
+    aligned(each, prefix##rezalloc, heap + 3, NAME_RESIZE, .block = heap + 1, .size = heap + 2) \
+    each(prefix##strdup, NAME_STRING) \
+    each(prefix##strndup, NAME_STRING)
+
+// Functions of libkeel only.
+#define KEEL_ALIGNED_NAMES(each, prefix, heap) \
+    each(prefix##aligned_alloc, NAME_ALLOCATE, .size = heap + 2, .align = heap + 1) \
+    each(prefix##aligned_alloc_at, NAME_ALLOCATE, .size = heap + 3) \
+    each(prefix##aligned_calloc, NAME_ALLOCATE, .size = heap + 3, .count = heap + 2, \
+         .align = heap + 1, .zero = 1) \
+    each(prefix##aligned_calloc_at, NAME_ALLOCATE, .size = heap + 4, .count = heap + 3, .zero = 1) \
+    each(prefix##aligned_realloc, NAME_RESIZE, .block = heap + 1, .size = heap + 3, \
+         .align = heap + 2) \
+    each(prefix##aligned_realloc_at, NAME_RESIZE, .block = heap + 1, .size = heap + 4) \
+    each(prefix##aligned_recalloc, NAME_RESIZE, .block = heap + 1, .size = heap + 4, \
+         .count = heap + 3, .align = heap + 2) \
+    each(prefix##aligned_recalloc_at, NAME_RESIZE, .block = heap + 1, .size = heap + 5, \
+         .count = heap + 4) \
+    each(prefix##aligned_rezalloc, NAME_RESIZE, .block = heap + 1, .size = heap + 3, \
+         .align = heap + 2) \
+    each(prefix##aligned_rezalloc_at, NAME_RESIZE, .block = heap + 1, .size = heap + 4)
+
+// In the order of strcmp.
 #define ALLOCATOR_NAMES(each) \
-    each(_rjem_aligned_alloc, NAME_ALLOCATE, .size = 2, .align = 1) \
-    each(_rjem_calloc, NAME_ALLOCATE, .size = 1, .count = 2, .zero = 1) \
-    each(_rjem_dallocx, NAME_FREE, .block = 1) \
-    each(_rjem_free, NAME_FREE, .block = 1) \
-    each(_rjem_malloc, NAME_ALLOCATE, .size = 1) \
-    each(_rjem_mallocx, NAME_ALLOCATE, .size = 1, .flags = 2) \
-    each(_rjem_memalign, NAME_ALLOCATE, .size = 2, .align = 1) \
-    each(_rjem_posix_memalign, NAME_STORE, .block = 1, .size = 3, .align = 2) \
-    each(_rjem_rallocx, NAME_RESIZE, .block = 1, .size = 2, .flags = 3) \
-    each(_rjem_realloc, NAME_RESIZE, .block = 1, .size = 2) \
-    each(_rjem_sdallocx, NAME_FREE, .block = 1, .size = 2, .flags = 3) \
-    each(_rjem_valloc, NAME_ALLOCATE, .size = 1) \
-    each(_rjem_xallocx, NAME_EXTEND, .block = 1, .size = 2) \
+    JEMALLOC_NAMES(each, _rjem_) \
     each(dallocx, NAME_FREE, .block = 1) \
-    each(je_aligned_alloc, NAME_ALLOCATE, .size = 2, .align = 1) \
-    each(je_calloc, NAME_ALLOCATE, .size = 1, .count = 2, .zero = 1) \
-    each(je_dallocx, NAME_FREE, .block = 1) \
-    each(je_free, NAME_FREE, .block = 1) \
-    each(je_malloc, NAME_ALLOCATE, .size = 1) \
-    each(je_mallocx, NAME_ALLOCATE, .size = 1, .flags = 2) \
-    each(je_memalign, NAME_ALLOCATE, .size = 2, .align = 1) \
-    each(je_posix_memalign, NAME_STORE, .block = 1, .size = 3, .align = 2) \
-    each(je_rallocx, NAME_RESIZE, .block = 1, .size = 2, .flags = 3) \
-    each(je_realloc, NAME_RESIZE, .block = 1, .size = 2) \
-    each(je_sdallocx, NAME_FREE, .block = 1, .size = 2, .flags = 3) \
-    each(je_valloc, NAME_ALLOCATE, .size = 1) \
-    each(je_xallocx, NAME_EXTEND, .block = 1, .size = 2) \
-    each(kl_aligned_alloc, NAME_ALLOCATE, .size = 2, .align = 1) \
-    each(kl_aligned_alloc_at, NAME_ALLOCATE, .size = 3) \
-    each(kl_aligned_calloc, NAME_ALLOCATE, .size = 3, .count = 2, .align = 1, .zero = 1) \
-    each(kl_aligned_calloc_at, NAME_ALLOCATE, .size = 4, .count = 3, .zero = 1) \
-    each(kl_aligned_realloc, NAME_RESIZE, .block = 1, .size = 3, .align = 2) \
-    each(kl_aligned_realloc_at, NAME_RESIZE, .block = 1, .size = 4) \
-    each(kl_aligned_recalloc, NAME_RESIZE, .block = 1, .size = 4, .count = 3, .align = 2) \
-    each(kl_aligned_recalloc_at, NAME_RESIZE, .block = 1, .size = 5, .count = 4) \
-    each(kl_aligned_rezalloc, NAME_RESIZE, .block = 1, .size = 3, .align = 2) \
-    each(kl_aligned_rezalloc_at, NAME_RESIZE, .block = 1, .size = 4) \
+    JEMALLOC_NAMES(each, je_) \
+    KEEL_ALIGNED_NAMES(each, kl_, 0) \
     each(kl_calloc, NAME_ALLOCATE, .size = 2, .count = 1, .zero = 1) \
     each(kl_expand, NAME_EXPAND, .block = 1, .size = 2) \
     each(kl_free, NAME_FREE, .block = 1) \
     each(kl_free_aligned_sized, NAME_FREE, .block = 1, .size = 3, .align = 2) \
     each(kl_free_sized, NAME_FREE, .block = 1, .size = 2) \
-    each(kl_heap_aligned_alloc, NAME_ALLOCATE, .size = 3, .align = 2) \
-    each(kl_heap_aligned_alloc_at, NAME_ALLOCATE, .size = 4) \
-    each(kl_heap_aligned_calloc, NAME_ALLOCATE, .size = 4, .count = 3, .align = 2, .zero = 1) \
-    each(kl_heap_aligned_calloc_at, NAME_ALLOCATE, .size = 5, .count = 4, .zero = 1) \
-    each(kl_heap_aligned_realloc, NAME_RESIZE, .block = 2, .size = 4, .align = 3) \
-    each(kl_heap_aligned_realloc_at, NAME_RESIZE, .block = 2, .size = 5) \
-    each(kl_heap_aligned_recalloc, NAME_RESIZE, .block = 2, .size = 5, .count = 4, .align = 3) \
-    each(kl_heap_aligned_recalloc_at, NAME_RESIZE, .block = 2, .size = 6, .count = 5) \
-    each(kl_heap_aligned_rezalloc, NAME_RESIZE, .block = 2, .size = 4, .align = 3) \
-    each(kl_heap_aligned_rezalloc_at, NAME_RESIZE, .block = 2, .size = 5) \
+    KEEL_ALIGNED_NAMES(each, kl_heap_, 1) \
     each(kl_heap_calloc, NAME_ALLOCATE, .size = 3, .count = 2, .zero = 1) \
     each(kl_heap_destroy, NAME_DESTROY, .visit = "kl_heap_visit", .backing = "kl_heap_backing") \
     each(kl_heap_malloc, NAME_ALLOCATE, .size = 2) \
     each(kl_heap_mallocn, NAME_ALLOCATE, .size = 3, .count = 2) \
     each(kl_heap_realloc, NAME_RESIZE, .block = 2, .size = 3) \
-    each(kl_heap_reallocf, NAME_RESIZE, .block = 2, .size = 3, .frees_on_failure = 1) \
-    each(kl_heap_reallocn, NAME_RESIZE, .block = 2, .size = 4, .count = 3) \
-    each(kl_heap_realpath, NAME_STRING, .block = 3) \
-    each(kl_heap_recalloc, NAME_RESIZE, .block = 2, .size = 4, .count = 3) \
-    each(kl_heap_rezalloc, NAME_RESIZE, .block = 2, .size = 3) \
-    each(kl_heap_strdup, NAME_STRING) \
-    each(kl_heap_strndup, NAME_STRING) \
+    RESIZE_NAMES(each, ALONE, kl_heap_, 1) \
     each(kl_heap_zalloc, NAME_ALLOCATE, .size = 2, .zero = 1) \
     each(kl_malloc, NAME_ALLOCATE, .size = 1) \
     each(kl_mallocn, NAME_ALLOCATE, .size = 2, .count = 1) \
@@ -107,13 +113,7 @@ struct name {
     each(kl_pvalloc, NAME_ALLOCATE, .size = 1) \
     each(kl_realloc, NAME_RESIZE, .block = 1, .size = 2) \
     each(kl_reallocarray, NAME_RESIZE, .block = 1, .size = 3, .count = 2) \
-    each(kl_reallocf, NAME_RESIZE, .block = 1, .size = 2, .frees_on_failure = 1) \
-    each(kl_reallocn, NAME_RESIZE, .block = 1, .size = 3, .count = 2) \
-    each(kl_realpath, NAME_STRING, .block = 2) \
-    each(kl_recalloc, NAME_RESIZE, .block = 1, .size = 3, .count = 2) \
-    each(kl_rezalloc, NAME_RESIZE, .block = 1, .size = 2) \
-    each(kl_strdup, NAME_STRING) \
-    each(kl_strndup, NAME_STRING) \
+    RESIZE_NAMES(each, ALONE, kl_, 0) \
     each(kl_ucalloc, NAME_ALLOCATE, .size = 2, .count = 1, .zero = 1) \
     each(kl_ufree, NAME_FREE, .block = 1) \
     each(kl_umalloc, NAME_ALLOCATE, .size = 1) \
@@ -124,9 +124,7 @@ struct name {
     each(mi_aligned_alloc, NAME_ALLOCATE, .size = 2, .align = 1) \
     each(mi_aligned_offset_recalloc, NAME_RESIZE, .block = 1, .size = 3, .count = 2) \
     each(mi_aligned_recalloc, NAME_RESIZE, .block = 1, .size = 3, .count = 2, .align = 4) \
-    each(mi_calloc, NAME_ALLOCATE, .size = 2, .count = 1, .zero = 1) \
-    each(mi_calloc_aligned, NAME_ALLOCATE, .size = 2, .count = 1, .align = 3, .zero = 1) \
-    each(mi_calloc_aligned_at, NAME_ALLOCATE, .size = 2, .count = 1, .zero = 1) \
+    WITH_ALIGNED(each, mi_calloc, 3, NAME_ALLOCATE, .size = 2, .count = 1, .zero = 1) \
     each(mi_cfree, NAME_FREE, .block = 1) \
     each(mi_expand, NAME_EXPAND, .block = 1, .size = 2) \
     each(mi_free, NAME_FREE, .block = 1) \
@@ -135,36 +133,16 @@ struct name {
     each(mi_free_size_aligned, NAME_FREE, .block = 1) \
     each(mi_heap_alloc_new, NAME_ALLOCATE, .size = 2) \
     each(mi_heap_alloc_new_n, NAME_ALLOCATE, .size = 3, .count = 2) \
-    each(mi_heap_calloc, NAME_ALLOCATE, .size = 3, .count = 2, .zero = 1) \
-    each(mi_heap_calloc_aligned, NAME_ALLOCATE, .size = 3, .count = 2, .align = 4, .zero = 1) \
-    each(mi_heap_calloc_aligned_at, NAME_ALLOCATE, .size = 3, .count = 2, .zero = 1) \
+    WITH_ALIGNED(each, mi_heap_calloc, 4, NAME_ALLOCATE, .size = 3, .count = 2, .zero = 1) \
     each(mi_heap_destroy, NAME_DESTROY, .visit = "mi_heap_visit_blocks", \
          .backing = "mi_heap_get_backing") \
-    each(mi_heap_malloc, NAME_ALLOCATE, .size = 2) \
-    each(mi_heap_malloc_aligned, NAME_ALLOCATE, .size = 2, .align = 3) \
-    each(mi_heap_malloc_aligned_at, NAME_ALLOCATE, .size = 2) \
+    WITH_ALIGNED(each, mi_heap_malloc, 3, NAME_ALLOCATE, .size = 2) \
     each(mi_heap_malloc_small, NAME_ALLOCATE, .size = 2) \
     each(mi_heap_mallocn, NAME_ALLOCATE, .size = 3, .count = 2) \
-    each(mi_heap_realloc, NAME_RESIZE, .block = 2, .size = 3) \
-    each(mi_heap_realloc_aligned, NAME_RESIZE, .block = 2, .size = 3, .align = 4) \
-    each(mi_heap_realloc_aligned_at, NAME_RESIZE, .block = 2, .size = 3) \
-    each(mi_heap_reallocf, NAME_RESIZE, .block = 2, .size = 3, .frees_on_failure = 1) \
-    each(mi_heap_reallocn, NAME_RESIZE, .block = 2, .size = 4, .count = 3) \
-    each(mi_heap_realpath, NAME_STRING, .block = 3) \
-    each(mi_heap_recalloc, NAME_RESIZE, .block = 2, .size = 4, .count = 3) \
-    each(mi_heap_recalloc_aligned, NAME_RESIZE, .block = 2, .size = 4, .count = 3, .align = 5) \
-    each(mi_heap_recalloc_aligned_at, NAME_RESIZE, .block = 2, .size = 4, .count = 3) \
-    each(mi_heap_rezalloc, NAME_RESIZE, .block = 2, .size = 3) \
-    each(mi_heap_rezalloc_aligned, NAME_RESIZE, .block = 2, .size = 3, .align = 4) \
-    each(mi_heap_rezalloc_aligned_at, NAME_RESIZE, .block = 2, .size = 3) \
-    each(mi_heap_strdup, NAME_STRING) \
-    each(mi_heap_strndup, NAME_STRING) \
-    each(mi_heap_zalloc, NAME_ALLOCATE, .size = 2, .zero = 1) \
-    each(mi_heap_zalloc_aligned, NAME_ALLOCATE, .size = 2, .align = 3, .zero = 1) \
-    each(mi_heap_zalloc_aligned_at, NAME_ALLOCATE, .size = 2, .zero = 1) \
-    each(mi_malloc, NAME_ALLOCATE, .size = 1) \
-    each(mi_malloc_aligned, NAME_ALLOCATE, .size = 1, .align = 2) \
-    each(mi_malloc_aligned_at, NAME_ALLOCATE, .size = 1) \
+    WITH_ALIGNED(each, mi_heap_realloc, 4, NAME_RESIZE, .block = 2, .size = 3) \
+    RESIZE_NAMES(each, WITH_ALIGNED, mi_heap_, 1) \
+    WITH_ALIGNED(each, mi_heap_zalloc, 3, NAME_ALLOCATE, .size = 2, .zero = 1) \
+    WITH_ALIGNED(each, mi_malloc, 2, NAME_ALLOCATE, .size = 1) \
     each(mi_malloc_small, NAME_ALLOCATE, .size = 1) \
     each(mi_mallocn, NAME_ALLOCATE, .size = 2, .count = 1) \
     each(mi_memalign, NAME_ALLOCATE, .size = 2, .align = 1) \
@@ -177,25 +155,11 @@ struct name {
     each(mi_new_reallocn, NAME_RESIZE, .block = 1, .size = 3, .count = 2) \
     each(mi_posix_memalign, NAME_STORE, .block = 1, .size = 3, .align = 2) \
     each(mi_pvalloc, NAME_ALLOCATE, .size = 1) \
-    each(mi_realloc, NAME_RESIZE, .block = 1, .size = 2) \
-    each(mi_realloc_aligned, NAME_RESIZE, .block = 1, .size = 2, .align = 3) \
-    each(mi_realloc_aligned_at, NAME_RESIZE, .block = 1, .size = 2) \
+    WITH_ALIGNED(each, mi_realloc, 3, NAME_RESIZE, .block = 1, .size = 2) \
     each(mi_reallocarray, NAME_RESIZE, .block = 1, .size = 3, .count = 2) \
-    each(mi_reallocf, NAME_RESIZE, .block = 1, .size = 2, .frees_on_failure = 1) \
-    each(mi_reallocn, NAME_RESIZE, .block = 1, .size = 3, .count = 2) \
-    each(mi_realpath, NAME_STRING, .block = 2) \
-    each(mi_recalloc, NAME_RESIZE, .block = 1, .size = 3, .count = 2) \
-    each(mi_recalloc_aligned, NAME_RESIZE, .block = 1, .size = 3, .count = 2, .align = 4) \
-    each(mi_recalloc_aligned_at, NAME_RESIZE, .block = 1, .size = 3, .count = 2) \
-    each(mi_rezalloc, NAME_RESIZE, .block = 1, .size = 2) \
-    each(mi_rezalloc_aligned, NAME_RESIZE, .block = 1, .size = 2, .align = 3) \
-    each(mi_rezalloc_aligned_at, NAME_RESIZE, .block = 1, .size = 2) \
-    each(mi_strdup, NAME_STRING) \
-    each(mi_strndup, NAME_STRING) \
+    RESIZE_NAMES(each, WITH_ALIGNED, mi_, 0) \
     each(mi_valloc, NAME_ALLOCATE, .size = 1) \
-    each(mi_zalloc, NAME_ALLOCATE, .size = 1, .zero = 1) \
-    each(mi_zalloc_aligned, NAME_ALLOCATE, .size = 1, .align = 2, .zero = 1) \
-    each(mi_zalloc_aligned_at, NAME_ALLOCATE, .size = 1, .zero = 1) \
+    WITH_ALIGNED(each, mi_zalloc, 2, NAME_ALLOCATE, .size = 1, .zero = 1) \
     each(mi_zalloc_small, NAME_ALLOCATE, .size = 1, .zero = 1) \
     each(rallocx, NAME_RESIZE, .block = 1, .size = 2, .flags = 3) \
     each(sdallocx, NAME_FREE, .block = 1, .size = 2, .flags = 3) \
