@@ -55,7 +55,7 @@ pub fn attach_with(
         Settings { clock_kind: kind, follow: false, stacks: options.stacks, embedded: false };
     let session = Session::create(&options.spool_folder, settings)?;
     session.control().root_pid.store(pid, SeqCst);
-    let library = place_library(&target, options, &session)?;
+    let recorder = place_recorder(&target, options, &session)?;
     let start_error = |cause| Error::Start { path: target.program.clone(), cause };
     let (bell, encoder_bell) = (session.bell(), session.bell());
     let encoder =
@@ -69,8 +69,8 @@ pub fn attach_with(
     let mut collector = Collector::new(options, session, encoder, kind, writer);
     let program = target.program.clone();
     let file = options.recorder_library.clone();
-    let (recorder, visits) = (None, Vec::new());
-    let mut attached = Attached { target, functions, library, file, recorder, visits };
+    let (entered, visits) = (None, Vec::new());
+    let mut attached = Attached { target, functions, recorder, file, entered, visits };
     attached.enter(&folder)?;
     collector.attached = Some(&mut attached);
     let status = collector.run(&running, &signals, &Orphans::adopt(false), report);
@@ -84,9 +84,9 @@ struct Attached {
     target: Target,
     functions: Functions,
     /// The recorder's path in the process, and a file with the same contents.
-    library: PathBuf,
+    recorder: PathBuf,
     file: PathBuf,
-    recorder: Option<Recorder>,
+    entered: Option<Recorder>,
     /// The times that a thread was stopped.
     visits: Vec<Visit>,
 }
@@ -111,13 +111,13 @@ impl Attached {
         let opened = self.open(&mut visited, folder);
         let visit = visited.leave();
         self.visits.push(visit);
-        self.recorder = Some(opened.map_err(failed)?);
+        self.entered = Some(opened.map_err(failed)?);
         Ok(())
     }
 
     fn open(&self, visited: &mut Visited<'_>, folder: &Path) -> Result<Recorder, Failure> {
         const NAMES: [&str; 3] = ["kl_attached_start", "kl_attached_stop", "kl_attached_release"];
-        let path = visited.text(self.library.as_os_str().as_bytes())?;
+        let path = visited.text(self.recorder.as_os_str().as_bytes())?;
         let Functions { dlopen, dlopen_flags, dlerror, .. } = self.functions;
         if visited.call(dlopen, [path, dlopen_flags])? == 0 {
             let mut reason = "dlopen failed".to_owned();
@@ -127,7 +127,7 @@ impl Attached {
             }
             return Err(Failure::Other(format!("it cannot open the recorder: {reason}")));
         }
-        let base = self.target.recorder_base(&self.library);
+        let base = self.target.recorder_base(&self.recorder);
         let functions =
             base.and_then(|base| self.target.recorder_functions(base, &self.file, NAMES));
         let (Some(base), Some([start, stop, release])) = (base, functions) else {
@@ -167,9 +167,9 @@ impl Attached {
 
 impl launch::Attached for Attached {
     fn leave(&mut self) -> Option<String> {
-        let Recorder { base, stop, release } = self.recorder?;
+        let Recorder { base, stop, release } = self.entered?;
         // Otherwise the process has ended, or runs another program.
-        if self.target.recorder_base(&self.library) != Some(base) {
+        if self.target.recorder_base(&self.recorder) != Some(base) {
             return None;
         }
         let mut left = self.call(&[stop, release]);
@@ -215,18 +215,18 @@ fn find_thread<'a>(target: &Target, functions: &'a Functions) -> Result<Visited<
 
 /// The recorder's path in the process. Another user may not be able to open keel's folders: then
 /// the session's folder becomes that user's, and contains a copy.
-fn place_library(target: &Target, options: &Options, session: &Session) -> Result<PathBuf, Error> {
+fn place_recorder(target: &Target, options: &Options, session: &Session) -> Result<PathBuf, Error> {
     let fail = |cause| Error::Session { path: session.folder().to_path_buf(), cause };
     if let Some(earlier) = target.earlier_recorder() {
         return give(session, target).map(|()| earlier).map_err(fail);
     }
-    let library = options.recorder_library.canonicalize().map_err(fail)?;
+    let recorder = options.recorder_library.canonicalize().map_err(fail)?;
     // SAFETY: geteuid cannot fail.
     if target.user == unsafe { libc::geteuid() } {
-        return Ok(library);
+        return Ok(recorder);
     }
     let copy = session.folder().join("libkeel_recorder.so");
-    std::fs::copy(&library, &copy).map_err(fail)?;
+    std::fs::copy(&recorder, &copy).map_err(fail)?;
     std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o755)).map_err(fail)?;
     give(session, target).map_err(fail)?;
     Ok(copy)
