@@ -10,8 +10,10 @@ check_c_source_compiles("#include <features.h>
 int main(void) { return 0; }" KEEL_IS_GLIBC)
 
 set(first_version GLIBC_2.2.5)
+set(dladdr1_version GLIBC_2.3.3)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
   set(first_version GLIBC_2.17)
+  set(dladdr1_version GLIBC_2.17)
 endif()
 set(KEEL_IS_MAIN OFF) # one of the platforms on which all of Keel is tested
 if(KEEL_IS_GLIBC AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64|aarch64|arm64)$")
@@ -24,7 +26,11 @@ if(KEEL_IS_MAIN AND NOT KEEL_SANITIZE)
     if(name STREQUAL "dl")
       set(soname libdl.so.2)
     endif()
-    file(WRITE ${PROJECT_BINARY_DIR}/old-glibc/lib${name}.map "${first_version} { global: *; };\n")
+    set(versions "${first_version} { global: *; };\n")
+    if(name STREQUAL "dl" AND NOT dladdr1_version STREQUAL first_version)
+      string(APPEND versions "${dladdr1_version} { global: dladdr1; };\n")
+    endif()
+    file(WRITE ${PROJECT_BINARY_DIR}/old-glibc/lib${name}.map "${versions}")
     target_compile_options(old_lib${name} PRIVATE -fvisibility=default -fno-builtin -w)
     target_link_options(old_lib${name} PRIVATE -nostdlib -Wl,-soname,${soname}
       -Wl,--version-script=${PROJECT_BINARY_DIR}/old-glibc/lib${name}.map)
