@@ -1,9 +1,8 @@
 // Linux 6.13 marks pages of a mapping as inaccessible (MADV_GUARD_INSTALL); the mapping stays one.
 #include "base/atomic.h"
-#include "base/counters.h"
 #include "os/call.h"
+#include "os/count.h"
 #include "os/memory.h"
-#include "os/thread.h"
 #include <errno.h>
 #include <linux/futex.h>
 #include <time.h>
@@ -14,13 +13,8 @@ enum { GUARD_INSTALL = 102, GUARD_REMOVE = 103 };
 enum { GUARDS_UNKNOWN, GUARDS_LIGHT, GUARDS_PROTECT };
 static atomic_state guard_kind; // what this system has
 
-static void count_call(void) {
-    count_event(EVENT_MAP, 1);
-    if (!os_thread_is_own) count_event(EVENT_INLINE_CALLS, 1);
-}
-
 static bool advise(void* start, size_t bytes, int advice) {
-    count_call();
+    os_count_call(EVENT_MAP);
     return os_call(SYS_madvise, start, bytes, advice) == 0;
 }
 

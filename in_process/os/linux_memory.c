@@ -1,11 +1,10 @@
 #include "base/atomic.h"
 #include "base/bits.h"
-#include "base/counters.h"
 #include "os/call.h"
 #include "os/confined.h"
+#include "os/count.h"
 #include "os/file.h"
 #include "os/memory.h"
-#include "os/thread.h"
 #include <errno.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -22,19 +21,13 @@ size_t os_page_bytes(void) {
     return known;
 }
 
-// A call to the system on a thread of the program is what the latency contract is about.
-static void count_call(enum event event) {
-    count_event(event, 1);
-    if (!os_thread_is_own) count_event(EVENT_INLINE_CALLS, 1);
-}
-
 // At `hint` if nothing is mapped there, else anywhere. Memory that can be written counts for the
 // system's limits of memory in advance: it refuses more than it could ever provide.
 static void* map_near(void* hint, size_t bytes, int protection) {
     int flags = MAP_PRIVATE | MAP_ANONYMOUS;
     if ((protection & PROT_WRITE) == 0) flags |= MAP_NORESERVE;
     intptr_t start = os_call(SYS_mmap, hint, bytes, protection, flags, -1);
-    count_call(EVENT_MAP);
+    os_count_call(EVENT_MAP);
     return os_call_failed(start) ? NULL : (void*)start;
 }
 
@@ -69,7 +62,7 @@ void* os_map_closed(size_t bytes, size_t alignment) {
 void os_close(void* start, size_t bytes) {
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
     intptr_t place = os_call(SYS_mmap, start, bytes, PROT_NONE, flags, -1);
-    count_call(EVENT_MAP);
+    os_count_call(EVENT_MAP);
     if (!os_call_failed(place)) return;
     if (!os_discard(start, bytes)) memset(start, 0, bytes);
     os_forbid_access(start, bytes);
@@ -91,7 +84,7 @@ void* os_map_readable(size_t bytes) {
 
 static bool protect(void* start, size_t bytes, int protection) {
     intptr_t result = os_call(SYS_mprotect, start, bytes, protection);
-    count_call(EVENT_MAP);
+    os_count_call(EVENT_MAP);
     return result == 0;
 }
 
@@ -109,14 +102,14 @@ void os_forbid_access(void* start, size_t bytes) {
 
 bool os_unmap(void* start, size_t bytes) {
     bool done = os_call(SYS_munmap, start, bytes) == 0;
-    count_call(EVENT_UNMAP);
+    os_count_call(EVENT_UNMAP);
     if (!done) (void)os_discard(start, bytes);
     return done;
 }
 
 static intptr_t remap(void* start, size_t old_bytes, size_t new_bytes, int flags, void* target) {
     intptr_t result = os_call(SYS_mremap, start, old_bytes, new_bytes, flags, target);
-    count_call(EVENT_REMAP);
+    os_count_call(EVENT_REMAP);
     return result;
 }
 
@@ -143,7 +136,7 @@ void* os_find_place(size_t bytes) {
 }
 
 static intptr_t discard(char* start, size_t bytes) {
-    count_call(EVENT_PURGE);
+    os_count_call(EVENT_PURGE);
     return os_call(SYS_madvise, start, bytes, MADV_DONTNEED);
 }
 
@@ -205,7 +198,7 @@ static atomic_state cannot_populate; // the system has said so: before Linux 5.1
 static bool ask_to_populate(void* start, size_t bytes) {
     enum { POPULATE_WRITE = 23 }; // MADV_POPULATE_WRITE, Linux 5.14; older headers lack the name
     intptr_t result = os_call(SYS_madvise, start, bytes, POPULATE_WRITE);
-    count_call(EVENT_POPULATE);
+    os_count_call(EVENT_POPULATE);
     if (result == -EINVAL) atomic_set(&cannot_populate, 1);
     return result == 0;
 }

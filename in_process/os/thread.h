@@ -32,12 +32,12 @@ extern KEEL_TLS bool os_thread_is_own;
 void os_wait(atomic_state* word, uint32_t expected, uint32_t microseconds);
 void os_wake(atomic_state* word);
 
-// May allocate: to be called once the allocator works.
 // Orders all threads: what each of them wrote before a write that the caller has already seen, the
 // caller sees from now on. On x86-64 this is always so; elsewhere a system call. False: the system
 // cannot do it.
 bool os_order_threads(void);
 
+// May allocate: to be called once the allocator works.
 void os_fork_register(void (*before)(void), void (*in_parent)(void), void (*in_child)(void));
 
 #endif

@@ -1,12 +1,16 @@
-// What POSIX has no function for. Each of these answers as its header says for a system that cannot
-// do it; docs/reference/platforms.md states what Keel loses by that.
+// What POSIX has no function for, nor Windows. Each of these answers as its header says for a
+// system that cannot do it, or goes another way; docs/reference/platforms.md states what Keel loses
+// by that.
+#include "base/bits.h"
 #include "os/confined.h"
+#include "os/count.h"
 #include "os/huge.h"
 #include "os/machine.h"
 #include "os/memory.h"
 #include "os/process.h"
 #include "os/stack.h"
 #include "os/symbol.h"
+#include <string.h>
 
 // --- Filters of system calls ---------------------------------------------------------------------
 
@@ -16,7 +20,12 @@ bool os_may_look(void) {
     return true;
 }
 
-// --- Mappings that move --------------------------------------------------------------------------
+// --- Mappings that grow or move ------------------------------------------------------------------
+
+bool os_remap(void* start, size_t old_bytes, size_t new_bytes) {
+    return new_bytes <= old_bytes &&
+           (new_bytes == old_bytes || os_unmap((char*)start + new_bytes, old_bytes - new_bytes));
+}
 
 void* os_remap_anywhere(void* start, size_t old_bytes, size_t new_bytes) {
     (void)start, (void)old_bytes, (void)new_bytes;
@@ -29,6 +38,40 @@ void* os_remap_content(void* start, size_t bytes, void* place) {
 }
 
 // --- Pages ---------------------------------------------------------------------------------------
+
+bool os_memory_is_locked(void) {
+    return false;
+}
+
+void os_zero(void* start, size_t bytes) {
+    memset(start, 0, bytes);
+}
+
+// The pages are the caller's. (An atomic operation that changes nothing is only a read with clang.)
+bool os_populate(void* start, size_t bytes) {
+    os_count_call(EVENT_POPULATE);
+    for (size_t at = 0; at < bytes; at += os_page_bytes())
+        *((volatile char*)start + at) = *((volatile char*)start + at);
+    return true;
+}
+
+void os_touch(void* start, size_t bytes) {
+    const size_t unit = os_page_bytes();
+    const uintptr_t end = (uintptr_t)start + bytes;
+    for (uintptr_t at = (uintptr_t)start; at < end; at = round_down(at, unit) + unit)
+        *(volatile char*)at = 0;
+}
+
+void os_provide(void* start, size_t bytes) {
+    os_touch(start, bytes);
+}
+
+bool os_touch_huge(void* start, size_t bytes, uint64_t* took_us) {
+    (void)bytes;
+    *took_us = 0;
+    os_touch(start, os_page_bytes());
+    return false;
+}
 
 bool os_resident(void* start, size_t bytes, unsigned char* resident) {
     (void)start, (void)bytes, (void)resident;

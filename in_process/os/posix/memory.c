@@ -2,8 +2,7 @@
 // memory of pages and makes them zero. Instead a new mapping replaces the old one.
 #include "os/memory.h"
 #include "base/bits.h"
-#include "base/counters.h"
-#include "os/thread.h"
+#include "os/count.h"
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -24,16 +23,11 @@ size_t os_page_bytes(void) {
     return known;
 }
 
-static void count_call(enum event event) {
-    count_event(event, 1);
-    if (!os_thread_is_own) count_event(EVENT_INLINE_CALLS, 1);
-}
-
 static void* map(void* hint, size_t bytes, int protection, int more_flags) {
     int saved = errno;
     void* start = mmap(hint, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | more_flags, -1, 0);
     errno = saved;
-    count_call(EVENT_MAP);
+    os_count_call(EVENT_MAP);
     return start == MAP_FAILED ? NULL : start;
 }
 
@@ -41,7 +35,7 @@ static bool protect(void* start, size_t bytes, int protection) {
     int saved = errno;
     bool done = mprotect(start, bytes, protection) == 0;
     errno = saved;
-    count_call(EVENT_MAP);
+    os_count_call(EVENT_MAP);
     return done;
 }
 
@@ -49,7 +43,7 @@ bool os_unmap(void* start, size_t bytes) {
     int saved = errno;
     bool done = munmap(start, bytes) == 0;
     errno = saved;
-    count_call(EVENT_UNMAP);
+    os_count_call(EVENT_UNMAP);
     if (!done) (void)os_discard(start, bytes);
     return done;
 }
@@ -109,10 +103,6 @@ void os_close(void* start, size_t bytes) {
     os_forbid_access(start, bytes);
 }
 
-bool os_memory_is_locked(void) {
-    return false;
-}
-
 bool os_discard(void* start, size_t bytes) {
     count_event(EVENT_PURGE, 1);
     return map(start, bytes, PROT_READ | PROT_WRITE, MAP_FIXED) != NULL;
@@ -122,40 +112,4 @@ void* os_find_place(size_t bytes) {
     void* start = map(NULL, bytes, PROT_NONE, 0);
     if (start != NULL) (void)os_unmap(start, bytes);
     return start;
-}
-
-// POSIX can shorten a mapping, but neither extend nor move one.
-bool os_remap(void* start, size_t old_bytes, size_t new_bytes) {
-    return new_bytes <= old_bytes &&
-           (new_bytes == old_bytes || os_unmap((char*)start + new_bytes, old_bytes - new_bytes));
-}
-
-void os_zero(void* start, size_t bytes) {
-    memset(start, 0, bytes);
-}
-
-// The pages are the caller's. (An atomic operation that changes nothing is only a read with clang.)
-bool os_populate(void* start, size_t bytes) {
-    count_call(EVENT_POPULATE);
-    for (size_t at = 0; at < bytes; at += os_page_bytes())
-        *((volatile char*)start + at) = *((volatile char*)start + at);
-    return true;
-}
-
-void os_touch(void* start, size_t bytes) {
-    const size_t unit = os_page_bytes();
-    const uintptr_t end = (uintptr_t)start + bytes;
-    for (uintptr_t at = (uintptr_t)start; at < end; at = round_down(at, unit) + unit)
-        *(volatile char*)at = 0;
-}
-
-void os_provide(void* start, size_t bytes) {
-    os_touch(start, bytes);
-}
-
-bool os_touch_huge(void* start, size_t bytes, uint64_t* took_us) {
-    (void)bytes;
-    *took_us = 0;
-    os_touch(start, os_page_bytes());
-    return false;
 }

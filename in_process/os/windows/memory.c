@@ -16,10 +16,9 @@
 // one reservation that have one state.
 #include "os/memory.h"
 #include "base/bits.h"
-#include "base/counters.h"
+#include "os/count.h"
 #include "os/lock.h"
 #include "os/process.h"
-#include "os/thread.h"
 #include "os/windows/system.h"
 #include <string.h>
 
@@ -32,11 +31,6 @@
 
 size_t os_page_bytes(void) {
     return PAGE_SIZE_BYTES;
-}
-
-static void count_call(enum event event) {
-    count_event(event, 1);
-    if (!os_thread_is_own) count_event(EVENT_INLINE_CALLS, 1);
 }
 
 static void* allocate(void* start, size_t bytes, DWORD how, DWORD protection) {
@@ -166,7 +160,7 @@ static char* reserve(size_t bytes, size_t alignment) {
 }
 
 static void* map(size_t bytes, size_t alignment, DWORD protection) {
-    count_call(EVENT_MAP);
+    os_count_call(EVENT_MAP);
     if (alignment <= GRANULE) return allocate(NULL, bytes, MEM_RESERVE | MEM_COMMIT, protection);
     char* start = reserve(bytes, alignment);
     if (start == NULL || allocate(start, bytes, MEM_COMMIT, protection) != NULL) return start;
@@ -183,7 +177,7 @@ void* os_map_readable(size_t bytes) {
 }
 
 void* os_map_closed(size_t bytes, size_t alignment) {
-    count_call(EVENT_MAP);
+    os_count_call(EVENT_MAP);
     return reserve(bytes, alignment);
 }
 
@@ -193,7 +187,7 @@ enum os_placing os_map_at(void* start, size_t bytes) {
     void* place = VirtualAlloc(start, bytes, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
     DWORD error = place == NULL ? GetLastError() : 0;
     SetLastError(saved);
-    count_call(EVENT_MAP);
+    os_count_call(EVENT_MAP);
     if (place != NULL) return OS_PLACED;
     bool refused = error == ERROR_NOT_ENOUGH_MEMORY || error == ERROR_COMMITMENT_LIMIT ||
                    error == ERROR_NOT_ENOUGH_QUOTA;
@@ -221,7 +215,7 @@ static bool is_empty(char* reservation) {
 bool os_unmap(void* start, size_t bytes) {
     bool done = true;
     const char* end = (char*)start + bytes;
-    count_call(EVENT_UNMAP);
+    os_count_call(EVENT_UNMAP);
     os_lock_acquire(&unmapping);
     for (char* at = start; at < end;) {
         struct part part = part_at(at, end);
@@ -236,31 +230,25 @@ bool os_unmap(void* start, size_t bytes) {
     return done;
 }
 
-// A mapping can be shortened, but neither extended nor moved.
-bool os_remap(void* start, size_t old_bytes, size_t new_bytes) {
-    return new_bytes <= old_bytes &&
-           (new_bytes == old_bytes || os_unmap((char*)start + new_bytes, old_bytes - new_bytes));
-}
-
 // --- Protection ----------------------------------------------------------------------------------
 
 bool os_allow_writing(void* start, size_t bytes) {
-    count_call(EVENT_MAP);
+    os_count_call(EVENT_MAP);
     return each_part(start, bytes, part_open, PAGE_READWRITE);
 }
 
 void os_forbid_writing(void* start, size_t bytes) {
-    count_call(EVENT_MAP);
+    os_count_call(EVENT_MAP);
     (void)each_part(start, bytes, part_protect, PAGE_READONLY);
 }
 
 void os_forbid_access(void* start, size_t bytes) {
-    count_call(EVENT_MAP);
+    os_count_call(EVENT_MAP);
     (void)each_part(start, bytes, part_protect, PAGE_NOACCESS);
 }
 
 void os_close(void* start, size_t bytes) {
-    count_call(EVENT_MAP);
+    os_count_call(EVENT_MAP);
     if (each_part(start, bytes, part_decommit, 0)) return;
     memset(start, 0, bytes);
     os_forbid_access(start, bytes);
@@ -268,43 +256,9 @@ void os_close(void* start, size_t bytes) {
 
 // --- Memory of pages -----------------------------------------------------------------------------
 
-bool os_memory_is_locked(void) {
-    return false;
-}
-
 // DiscardVirtualMemory and MEM_RESET leave it open what the pages contain. Memory that is
 // decommitted and committed again is zero. At the limit on committed memory it is not discarded.
 bool os_discard(void* start, size_t bytes) {
     count_event(EVENT_PURGE, 1);
     return each_part(start, bytes, part_discard, 0);
-}
-
-void os_zero(void* start, size_t bytes) {
-    memset(start, 0, bytes);
-}
-
-// Committed memory cannot be refused. The pages are the caller's.
-bool os_populate(void* start, size_t bytes) {
-    count_call(EVENT_POPULATE);
-    for (size_t at = 0; at < bytes; at += PAGE_SIZE_BYTES)
-        *((volatile char*)start + at) = *((volatile char*)start + at);
-    return true;
-}
-
-void os_touch(void* start, size_t bytes) {
-    const uintptr_t end = (uintptr_t)start + bytes;
-    for (uintptr_t at = (uintptr_t)start; at < end;
-         at = round_down(at, PAGE_SIZE_BYTES) + PAGE_SIZE_BYTES)
-        *(volatile char*)at = 0;
-}
-
-void os_provide(void* start, size_t bytes) {
-    os_touch(start, bytes);
-}
-
-bool os_touch_huge(void* start, size_t bytes, uint64_t* took_us) {
-    *took_us = 0;
-    (void)bytes;
-    os_touch(start, PAGE_SIZE_BYTES);
-    return false;
 }
