@@ -50,7 +50,7 @@ linked() { # linked NAME OPTIONS...
         program=$build/tests/$suite-$1
         musl-gcc -std=c17 -D_GNU_SOURCE -DKEEL_SECURE=0 -DKEEL_DEBUG=0 -O1 -fno-builtin -w \
             -Itests/support -Iin_process/include "${@:2}" -o "$program" "tests/contract/$suite.c" \
-            tests/support/check.c tests/support/memory.c "$build/lib/libkeel.a" -lpthread \
+            tests/support/{check,check_run,memory}.c "$build/lib/libkeel.a" -lpthread \
             >"$program.log" 2>&1 &&
             CHECK_SECONDS=300 CHECK_LEAVE_OUT="$musl_fails" "$program" >"$program.log" 2>&1
         sum "contract/$suite/$1" "$program.log" $?

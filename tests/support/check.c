@@ -1,24 +1,9 @@
-#include "check.h"
+#include "check_run.h"
 
-#include <dlfcn.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
-enum { EXIT_FAILED = 1, EXIT_SKIPPED = 77 };
-
-struct outcome {
-    enum { PASSED, FAILED, SKIPPED } kind;
-    int status;
-    long milliseconds;
-    char text[8192]; // the test's stderr, truncated
-};
 
 static struct check_test* first_test;
 static struct outcome outcome; // static: too large for the stack of a test that measures memory
@@ -29,58 +14,41 @@ void check_register(struct check_test* test) {
     *end = test;
 }
 
+static __attribute__((format(printf, 1, 2))) void print_text(const char* format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    check_print(format, arguments);
+    va_end(arguments);
+}
+
 void check_fail(const char* file, int line, const char* format, ...) {
     const char* base = strrchr(file, '/');
     int error = errno;
     va_list arguments;
     va_start(arguments, format);
-    dprintf(STDERR_FILENO, "%s:%d: ", base ? base + 1 : file, line);
-    vdprintf(STDERR_FILENO, format, arguments);
-    dprintf(STDERR_FILENO, " (errno %d)\n", error);
+    print_text("%s:%d: ", base ? base + 1 : file, line);
+    check_print(format, arguments);
+    check_print_error(error);
     va_end(arguments);
-    _exit(EXIT_FAILED);
+    check_exit(EXIT_FAILED);
 }
 
 void check_skip(const char* format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    vdprintf(STDERR_FILENO, format, arguments);
+    check_print(format, arguments);
     va_end(arguments);
-    _exit(EXIT_SKIPPED);
+    check_exit(EXIT_SKIPPED);
 }
 
-void check_child(const char* file, int line, pid_t child) {
-    int status = -1;
-    if (child < 0) check_fail(file, line, "fork failed");
-    if (waitpid(child, &status, 0) != child) check_fail(file, line, "waitpid failed");
-    if (WIFSIGNALED(status))
-        check_fail(file, line, "a child was ended by signal %d", WTERMSIG(status));
-    if (WEXITSTATUS(status) != 0)
-        check_fail(file, line, "a child ended with status %d", WEXITSTATUS(status));
-}
-
-static bool is_set(const char* name) {
+bool check_is_set(const char* name) {
     const char* value = getenv(name);
     return value && *value && strcmp(value, "0") != 0 && strcmp(value, "false") != 0;
 }
 
-static unsigned deadline_seconds(void) {
+unsigned check_deadline_seconds(void) {
     const char* value = getenv("CHECK_SECONDS");
     return value && atoi(value) > 0 ? (unsigned)atoi(value) : 60;
-}
-
-static long now_ms(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (long)now.tv_sec * 1000 + (long)now.tv_nsec / 1000000;
-}
-
-static __attribute__((noreturn)) void run_as_child(const struct check_test* test, int text) {
-    setpgid(0, 0); // so that processes that it starts can be killed with it
-    dup2(text, STDERR_FILENO);
-    alarm(deadline_seconds());
-    test->run();
-    _exit(0);
 }
 
 static bool has_line_beginning_with(const char* text, const char* line) {
@@ -91,55 +59,16 @@ static bool has_line_beginning_with(const char* text, const char* line) {
     return false;
 }
 
-static void judge(const struct check_test* test) {
-    int status = outcome.status;
-    outcome.kind = FAILED;
-    if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SKIPPED) {
-        outcome.kind = is_set("CI") ? FAILED : SKIPPED;
-    } else if (test->expected_signal == 0) {
-        if (WIFEXITED(status) && WEXITSTATUS(status) == 0) outcome.kind = PASSED;
-    } else if (WIFSIGNALED(status) && WTERMSIG(status) == test->expected_signal) {
-        if (!test->expected_message ||
-            has_line_beginning_with(outcome.text, test->expected_message))
-            outcome.kind = PASSED;
-    }
-}
-
-// The child's stderr is a file in memory: unlike a pipe it never fills, and a remaining grandchild
-// cannot keep it open.
 static void run_one(const struct check_test* test) {
-    long start = now_ms();
-    int text = memfd_create("stderr of a test", MFD_CLOEXEC);
-    pid_t child = text < 0 ? -1 : fork();
-    if (child == 0) run_as_child(test, text);
-    if (child < 0) {
-        perror("check: cannot start a test");
-        exit(2);
-    }
-    setpgid(child, child);
-    while (waitpid(child, &outcome.status, 0) < 0 && errno == EINTR) continue;
-    kill(-child, SIGKILL);
-    ssize_t length = pread(text, outcome.text, sizeof outcome.text - 1, 0);
-    outcome.text[length > 0 ? length : 0] = 0;
-    close(text);
-    outcome.milliseconds = now_ms() - start;
-    judge(test);
+    check_run(test, &outcome);
+    if (outcome.kind == PASSED && test->expected_message &&
+        !has_line_beginning_with(outcome.text, test->expected_message))
+        outcome.kind = FAILED;
 }
 
 static void print_failure(const struct check_test* test) {
-    int status = outcome.status;
     printf("FAIL %s: ", test->name);
-    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) {
-        printf("timeout after %u seconds", deadline_seconds());
-    } else if (WIFSIGNALED(status)) {
-        printf("ended by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
-    } else if (WEXITSTATUS(status) == EXIT_SKIPPED) {
-        printf("skipped, which is a failure when CI is set");
-    } else if (WEXITSTATUS(status) == EXIT_FAILED) {
-        printf("a check failed");
-    } else {
-        printf("ended with status %d", WEXITSTATUS(status));
-    }
+    check_print_end(&outcome);
     if (test->expected_signal) {
         printf("; expected signal %d", test->expected_signal);
         if (test->expected_message) printf(" and the line \"%s\"", test->expected_message);
@@ -150,7 +79,7 @@ static void print_failure(const struct check_test* test) {
 static void report(const struct check_test* test) {
     if (outcome.kind == FAILED) print_failure(test);
     if (outcome.kind == SKIPPED) printf("SKIP %s: %s\n", test->name, outcome.text);
-    if (outcome.kind == PASSED && is_set("CHECK_VERBOSE"))
+    if (outcome.kind == PASSED && check_is_set("CHECK_VERBOSE"))
         printf("ok   %s (%ld ms)\n", test->name, outcome.milliseconds);
     fflush(stdout);
 }
@@ -175,22 +104,11 @@ static bool is_wanted(const struct check_test* test, int words_count, char** tex
     return words_count == 0;
 }
 
-// Returns true if `malloc` is in the file that CHECK_MALLOC_IN names, or if that is not set.
-static bool malloc_is_in_the_expected_file(void) {
-    const char* wanted = getenv("CHECK_MALLOC_IN");
-    Dl_info info;
-    if (!wanted || !*wanted) return true;
-    if (dladdr(dlsym(RTLD_DEFAULT, "malloc"), &info) && strstr(info.dli_fname, wanted)) return true;
-    printf("FAIL malloc_is_in_the_expected_file: in %s, not in %s\n",
-           info.dli_fname ? info.dli_fname : "?", wanted);
-    return false;
-}
-
 int main(int argc, char** argv) {
     static char line_buffer[4096]; // otherwise stdio would allocate one
     int counts[3] = {0, 0, 0};
     setvbuf(stdout, line_buffer, _IOLBF, sizeof line_buffer);
-    if (!malloc_is_in_the_expected_file()) counts[FAILED]++;
+    if (!check_prepare(first_test)) counts[FAILED]++;
     for (struct check_test* test = first_test; test; test = test->next) {
         if (!is_wanted(test, argc - 1, argv + 1)) continue;
         fflush(stdout);

@@ -56,8 +56,8 @@ def compile_suites(tools):
               f"{support}memory.c -o /keel/plugin.so"]
     for name in SUITES:
         script.append(f"gcc {' '.join(FLAGS)} -DKEEL_TEST_PLUGIN='\"/keel/plugin.so\"' "
-                      f"/keel/source/contract/{name}.c {support}check.c {support}memory.c "
-                      f"-o /keel/{name} -rdynamic -lpthread -ldl -lm")
+                      f"/keel/source/contract/{name}.c {support}check.c {support}check_run.c "
+                      f"{support}memory.c -o /keel/{name} -rdynamic -lpthread -ldl -lm")
     done = roots.enter(roots.root(roots.SUITES[0]), tools,
                        ["bash", "-e", "-c", "\n".join(script)])
     if done.returncode != 0:
