@@ -1,17 +1,12 @@
 //! `keel attach`: records a program that runs already.
 
-use super::record::wait::WaitArguments;
-use super::record::{
-    ProgressLine, announce, default_spool, is_complete, refuges, report_attached, seconds,
-};
-use crate::format;
-use crate::layout::Layout;
+use super::record::common::CommonArguments;
+use super::record::{ProgressLine, is_complete};
 use anyhow::Result;
 use clap::Args;
-use keel_record::{Options, Signal, When};
+use keel_record::{Signal, When};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 /// The beginning of each line that it prints.
 const ATTACH: &str = "keel attach";
@@ -41,63 +36,18 @@ pub struct Arguments {
     /// The journal [default: NAME.PID.journal.parquet, with the name of the program]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// End the recording after this many seconds
-    #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
-    length: Option<Duration>,
-    /// Also record the call stack of each operation: the innermost DEPTH frames
-    #[arg(long, value_name = "DEPTH", default_value_t = 0, hide_default_value = true,
-          value_parser = clap::value_parser!(u32).range(0..=100))]
-    stacks: u32,
-    /// Leave out the calls of this module, and all operations on its blocks, as `keel record` does
-    #[arg(long, value_name = "MODULE")]
-    skip_module: Vec<String>,
-    /// End the recording when the journal has this many operations
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    max_events: Option<u64>,
-    /// End the recording when the journal has about this size, in bytes or with K, M or G (100M)
-    #[arg(long, value_name = "SIZE", value_parser = format::parse_size)]
-    max_size: Option<u64>,
-    /// The folder for the files through which the program sends its operations to keel [default:
-    /// /dev/shm, else TMPDIR]
-    #[arg(long, value_name = "FOLDER")]
-    spool: Option<PathBuf>,
     #[command(flatten)]
-    waiting: WaitArguments,
-    /// Print the progress every second. On a terminal, keel always shows the progress
-    #[arg(long)]
-    progress: bool,
-    /// Print only errors
-    #[arg(short, long)]
-    quiet: bool,
+    common: CommonArguments,
 }
 
 /// Records the process until it ends, or the recording does.
 pub fn run(arguments: Arguments) -> Result<ExitCode> {
-    let (pid, quiet) = (arguments.pid, arguments.quiet);
-    let mut line = ProgressLine::new(ATTACH, arguments.progress, quiet);
-    let options = Options {
-        output: arguments.output.unwrap_or_else(|| default_output(pid)),
-        recorder_library: Layout::discover()?.library("libkeel_recorder.so")?,
-        spool_folder: arguments.spool.unwrap_or_else(default_spool),
-        stacks: arguments.stacks,
-        skip_modules: arguments.skip_module,
-        length: arguments.length,
-        max_operations: arguments.max_events,
-        max_bytes: arguments.max_size,
-        wait: arguments.waiting.wait(&When::Signal(Signal::Usr1)),
-        refuges: refuges(),
-        ..Options::default()
-    };
-    if !quiet {
-        announce(ATTACH, &options);
-    }
-    let recorded = keel_record::attach_with(pid, &options, &mut |progress| line.show(progress))?;
-    line.clear();
-    let complete = is_complete(&recorded);
-    if !quiet || !complete {
-        report_attached(ATTACH, &recorded);
-    }
-    Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let Arguments { pid, output, common } = arguments;
+    let line = ProgressLine::new(ATTACH, common.progress, common.quiet);
+    let output = output.unwrap_or_else(|| default_output(pid));
+    let options = common.options(output, &When::Signal(Signal::Usr1))?;
+    let recorded = line.record(&options, |show| keel_record::attach_with(pid, &options, show))?;
+    Ok(if is_complete(&recorded) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn default_output(pid: u32) -> PathBuf {

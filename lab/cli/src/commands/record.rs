@@ -1,14 +1,14 @@
 //! `keel record`: records a program's allocations into a journal.
 
-pub mod wait;
+pub mod common;
+mod wait;
 
-use self::wait::WaitArguments;
+use self::common::CommonArguments;
 use crate::format;
-use crate::layout::Layout;
 use crate::output;
 use anyhow::Result;
 use clap::Args;
-use keel_record::{Journal, Options, Progress, Recorded, Wait, When};
+use keel_record::{Error, Journal, Options, Progress, Recorded, Wait, When};
 use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal as _;
 use std::os::unix::process::ExitStatusExt as _;
@@ -43,51 +43,21 @@ pub struct Arguments {
     /// Also record the processes that the program starts, each in its own journal
     #[arg(short, long, conflicts_with_all = ["on", "last"])]
     follow_children: bool,
-    /// The folder for the files through which the program sends its operations to keel [default:
-    /// /dev/shm, else TMPDIR]
-    #[arg(long, value_name = "FOLDER")]
-    spool: Option<PathBuf>,
     /// For a program with its own allocator: record the operations that it reports through
     /// keel/recorder.h. Do not record its calls of malloc
     #[arg(short, long)]
     embedded: bool,
-    /// Also record the call stack of each operation: the innermost DEPTH frames. `keel blame` needs
-    /// them. Each frame costs some nanoseconds. Without this option, keel records only the calling
-    /// module, at no cost
-    #[arg(long, value_name = "DEPTH", default_value_t = 0, hide_default_value = true,
-          value_parser = clap::value_parser!(u32).range(0..=100))]
-    stacks: u32,
-    /// Leave out the calls of this module (a library or the program itself), and all operations on
-    /// its blocks. MODULE is a path, or the beginning of a file name (libGLX_nvidia). This option
-    /// can be repeated
-    #[arg(long, value_name = "MODULE")]
-    skip_module: Vec<String>,
+    /// Record the objects of a Python program, too. Python then uses malloc instead of its own
+    /// pools (PYTHONMALLOC=malloc), and is slower
+    #[arg(long)]
+    python_objects: bool,
     /// Begin the recording this many seconds after the start of the program. The journal also
     /// contains the blocks that are live then
     #[arg(long, value_name = "SECONDS", value_parser = seconds,
           conflicts_with_all = ["on", "last"])]
     after: Option<Duration>,
-    /// End the recording after this many seconds. The program continues
-    #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
-    length: Option<Duration>,
-    /// Record the objects of a Python program, too. Python then uses malloc instead of its own
-    /// pools (PYTHONMALLOC=malloc), and is slower
-    #[arg(long)]
-    python_objects: bool,
-    /// End the recording when a journal has this many operations
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    max_events: Option<u64>,
-    /// End the recording when a journal has about this size, in bytes or with K, M or G (100M)
-    #[arg(long, value_name = "SIZE", value_parser = format::parse_size)]
-    max_size: Option<u64>,
     #[command(flatten)]
-    waiting: WaitArguments,
-    /// Print the progress every second. On a terminal, keel always shows the progress
-    #[arg(long)]
-    progress: bool,
-    /// Print only errors
-    #[arg(short, long)]
-    quiet: bool,
+    common: CommonArguments,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
@@ -95,19 +65,11 @@ pub struct Arguments {
 
 /// Runs the program and reports what was recorded.
 pub fn run(arguments: Arguments) -> Result<ExitCode> {
-    let quiet = arguments.quiet;
-    let mut line = ProgressLine::new(RECORD, arguments.progress, quiet);
+    let (progress, quiet) = (arguments.common.progress, arguments.common.quiet);
     let options = options(arguments)?;
-    if !quiet {
-        announce(RECORD, &options);
-    }
-    let recorded = keel_record::record_with(&options, &mut |progress| line.show(progress))?;
-    line.clear();
-    let complete = is_complete(&recorded);
-    if !quiet || !complete {
-        report(RECORD, &recorded, options.follow_children);
-    }
-    Ok(exit_code(recorded.status, complete))
+    let line = ProgressLine::new(RECORD, progress, quiet);
+    let recorded = line.record(&options, |show| keel_record::record_with(&options, show))?;
+    Ok(exit_code(recorded.status, is_complete(&recorded)))
 }
 
 /// Records a program as `keel record` does without options, except that it records stacks. Prints
@@ -122,28 +84,17 @@ pub fn record_for_try(
     let arguments = Arguments {
         output: None,
         follow_children: false,
-        spool: None,
         embedded: false,
-        stacks,
-        skip_module: Vec::new(),
-        after: None,
-        length: None,
         python_objects,
-        max_events: None,
-        max_size: None,
-        waiting: WaitArguments::default(),
-        progress: false,
-        quiet: false,
+        after: None,
+        common: CommonArguments::with_stacks(stacks),
         command: command.to_vec(),
     };
     let options = options(arguments)?;
     keel_record::check(&options)?;
     let options = Options { output: place()?, ..options };
-    let mut line = ProgressLine::new(RECORD, false, false);
-    let recorded = keel_record::record_with(&options, &mut |progress| line.show(progress))?;
-    line.clear();
-    report(RECORD, &recorded, false);
-    Ok(recorded)
+    let line = ProgressLine::new(RECORD, false, false);
+    Ok(line.record(&options, |show| keel_record::record_with(&options, show))?)
 }
 
 /// Whether the journals contain everything.
@@ -152,7 +103,7 @@ pub fn is_complete(recorded: &Recorded) -> bool {
 }
 
 /// Prints how to send the signal that the recording waits for.
-pub fn announce(command: &str, options: &Options) {
+fn announce(command: &str, options: &Options) {
     if let Some(signal) = options.wait.as_ref().and_then(Wait::signal) {
         let name = signal.to_string();
         let name = name.trim_start_matches("SIG");
@@ -160,45 +111,21 @@ pub fn announce(command: &str, options: &Options) {
     }
 }
 
-/// Reports a recording of a program that ran before.
-pub fn report_attached(command: &str, recorded: &Recorded) {
-    report(command, recorded, false);
-    let longest = recorded.visits.iter().max_by_key(|visit| visit.pause);
-    if let Some(longest) = longest {
-        let stops: u32 = recorded.visits.iter().map(|visit| visit.stops).sum();
-        say!(
-            "{command}: one thread at a time was stopped {} times, for {:.1} ms at most, of \
-             which it worked {:.1} ms; {stops} stops of ptrace",
-            recorded.visits.len(),
-            longest.pause.as_secs_f64() * 1e3,
-            longest.work.as_secs_f64() * 1e3
-        );
-    }
-}
-
 fn options(arguments: Arguments) -> Result<Options> {
     let mut command = arguments.command.into_iter();
     let program = command.next().unwrap_or_default();
+    let output = arguments.output.unwrap_or_else(|| default_output(&program));
     Ok(Options {
-        output: arguments.output.unwrap_or_else(|| default_output(&program)),
         program,
         arguments: command.collect(),
         follow_children: arguments.follow_children,
-        recorder_library: Layout::discover()?.library("libkeel_recorder.so")?,
-        spool_folder: arguments.spool.unwrap_or_else(default_spool),
         search_path: std::env::var_os("PATH"),
         preload: std::env::var_os("LD_PRELOAD"),
         environment: environment(arguments.python_objects),
         embedded: arguments.embedded,
-        stacks: arguments.stacks,
-        skip_modules: arguments.skip_module,
         after: arguments.after.filter(|after| !after.is_zero()),
-        length: arguments.length,
-        max_operations: arguments.max_events,
-        max_bytes: arguments.max_size,
         only_children: true,
-        wait: arguments.waiting.wait(&When::Crash),
-        refuges: refuges(),
+        ..arguments.common.options(output, &When::Crash)?
     })
 }
 
@@ -207,7 +134,7 @@ fn environment(python_objects: bool) -> Vec<(&'static str, OsString)> {
     if python_objects { vec![("PYTHONMALLOC", "malloc".into())] } else { Vec::new() }
 }
 
-pub fn seconds(text: &str) -> Result<Duration, String> {
+fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 =
         text.parse().map_err(|_| "give a number of seconds, such as 2.5".to_owned())?;
     Duration::try_from_secs_f64(seconds)
@@ -232,7 +159,25 @@ impl ProgressLine {
         ProgressLine { command, in_place: terminal, shown, quiet, last }
     }
 
-    pub fn show(&mut self, now: Progress) {
+    /// Records with `record`, which reports its progress to the function that it gets. Prints the
+    /// progress, and what was recorded.
+    pub fn record(
+        mut self,
+        options: &Options,
+        record: impl FnOnce(&mut dyn FnMut(Progress)) -> Result<Recorded, Error>,
+    ) -> Result<Recorded, Error> {
+        if !self.quiet {
+            announce(self.command, options);
+        }
+        let recorded = record(&mut |progress| self.show(progress))?;
+        self.clear();
+        if !self.quiet || !is_complete(&recorded) {
+            report(self.command, &recorded, options.follow_children);
+        }
+        Ok(recorded)
+    }
+
+    fn show(&mut self, now: Progress) {
         /// Progress arrives twice a second.
         const LINES_APART: f64 = 0.9;
         let command = self.command;
@@ -272,7 +217,7 @@ impl ProgressLine {
         self.last = now;
     }
 
-    pub fn clear(&self) {
+    fn clear(&self) {
         if self.shown && self.in_place {
             output::state("\r\x1b[2K");
         }
@@ -286,7 +231,7 @@ fn default_output(program: &OsStr) -> PathBuf {
 }
 
 /// Shared memory, unless it has no room: containers often have little.
-pub fn default_spool() -> PathBuf {
+fn default_spool() -> PathBuf {
     const ROOM: u64 = 16 << 20;
     let shared_memory = Path::new("/dev/shm");
     let has_room = output::free_bytes(shared_memory).is_some_and(|free| free >= ROOM);
@@ -294,7 +239,7 @@ pub fn default_spool() -> PathBuf {
 }
 
 /// Where a journal goes on if it cannot stay in its folder.
-pub fn refuges() -> Vec<PathBuf> {
+fn refuges() -> Vec<PathBuf> {
     let home = std::env::var_os("HOME").map(PathBuf::from);
     std::iter::once(std::env::temp_dir()).chain(home).filter(|folder| folder.is_dir()).collect()
 }
@@ -328,6 +273,17 @@ fn report(command: &str, recorded: &Recorded, follow_children: bool) {
     }
     for problem in &recorded.problems {
         say!("{command}: error: {problem}");
+    }
+    let longest = recorded.visits.iter().max_by_key(|visit| visit.pause);
+    if let Some(longest) = longest {
+        let stops: u32 = recorded.visits.iter().map(|visit| visit.stops).sum();
+        say!(
+            "{command}: one thread at a time was stopped {} times, for {:.1} ms at most, of \
+             which it worked {:.1} ms; {stops} stops of ptrace",
+            recorded.visits.len(),
+            longest.pause.as_secs_f64() * 1e3,
+            longest.work.as_secs_f64() * 1e3
+        );
     }
 }
 

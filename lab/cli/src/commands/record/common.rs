@@ -1,0 +1,72 @@
+//! The options that `keel record` and `keel attach` have in common.
+
+use super::wait::WaitArguments;
+use super::{default_spool, refuges, seconds};
+use crate::format;
+use crate::layout::Layout;
+use anyhow::Result;
+use clap::Args;
+use keel_record::{Options, When};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What is recorded, until when, and what is printed meanwhile.
+#[derive(Args, Default)]
+pub struct CommonArguments {
+    /// End the recording after this many seconds. The program continues
+    #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
+    length: Option<Duration>,
+    /// Also record the call stack of each operation: the innermost DEPTH frames. `keel blame` needs
+    /// them. Each frame costs some nanoseconds. Without this option, keel records only the calling
+    /// module, at no cost
+    #[arg(long, value_name = "DEPTH", default_value_t = 0, hide_default_value = true,
+          value_parser = clap::value_parser!(u32).range(0..=100))]
+    stacks: u32,
+    /// Leave out the calls of this module (a library or the program itself), and all operations on
+    /// its blocks. MODULE is a path, or the beginning of a file name (libGLX_nvidia). This option
+    /// can be repeated
+    #[arg(long, value_name = "MODULE")]
+    skip_module: Vec<String>,
+    /// End the recording when a journal has this many operations
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    max_events: Option<u64>,
+    /// End the recording when a journal has about this size, in bytes or with K, M or G (100M)
+    #[arg(long, value_name = "SIZE", value_parser = format::parse_size)]
+    max_size: Option<u64>,
+    /// The folder for the files through which the program sends its operations to keel [default:
+    /// /dev/shm, else TMPDIR]
+    #[arg(long, value_name = "FOLDER")]
+    spool: Option<PathBuf>,
+    #[command(flatten)]
+    waiting: WaitArguments,
+    /// Print the progress every second. On a terminal, keel always shows the progress
+    #[arg(long)]
+    pub progress: bool,
+    /// Print only errors
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+impl CommonArguments {
+    /// Only --stacks is given.
+    pub fn with_stacks(stacks: u32) -> CommonArguments {
+        CommonArguments { stacks, ..CommonArguments::default() }
+    }
+
+    /// A recording into this journal. `usual`: what --last waits for unless the user named it.
+    pub fn options(self, output: PathBuf, usual: &When) -> Result<Options> {
+        Ok(Options {
+            output,
+            recorder_library: Layout::discover()?.library("libkeel_recorder.so")?,
+            spool_folder: self.spool.unwrap_or_else(default_spool),
+            stacks: self.stacks,
+            skip_modules: self.skip_module,
+            length: self.length,
+            max_operations: self.max_events,
+            max_bytes: self.max_size,
+            wait: self.waiting.wait(usual),
+            refuges: refuges(),
+            ..Options::default()
+        })
+    }
+}
