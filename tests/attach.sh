@@ -30,30 +30,32 @@ unset LD_PRELOAD
 # has NAME: whether a program is installed.
 has() { command -v "$1" >/dev/null; }
 
+# fail REASON: of a round of `attach`.
+fail() {
+    echo "$name: FAILED in round $round: $1"
+    failed=1
+}
+
 # attach NAME PID CHECK...: records the process `rounds` times. CHECK must succeed after each.
 attach() {
     local name=$1 pid=$2 longest=0 work=0 foreign=0 pause round operations
     shift 2
     for ((round = 1; round <= rounds; round++)); do
         if ! "$keel" attach "$pid" --for 0.3 -o "$name.journal.parquet" >"$name.log" 2>&1; then
-            echo "$name: FAILED in round $round: $(grep -v operations "$name.log" | tail -2)"
-            failed=1
+            fail "$(grep -v operations "$name.log" | tail -2)"
             return
         fi
         "$keel" info --verify "$name.journal.parquet" >"$name.info" 2>&1 || {
-            echo "$name: FAILED in round $round: the journal is not valid: $(tail -1 "$name.info")"
-            failed=1
+            fail "the journal is not valid: $(tail -1 "$name.info")"
             return
         }
         if ! kill -0 "$pid" 2>/dev/null || ! "$@" >/dev/null 2>&1; then
-            echo "$name: FAILED in round $round: the program does not answer"
-            failed=1
+            fail "the program does not answer"
             return
         fi
         operations=$(sed -n 's/^keel attach: \([0-9,.]*\) operations.*/\1/p' "$name.log" | head -1)
         if [ "${operations:-0}" = 0 ]; then
-            echo "$name: FAILED in round $round: the journal has no operations"
-            failed=1
+            fail "the journal has no operations"
             return
         fi
         pause=$(sed -n 's/.*times, for \([0-9.]*\) ms.*/\1/p' "$name.log")
@@ -76,6 +78,12 @@ wait_for() {
     return 1
 }
 
+# beats FILE: whether a program writes the file again and again.
+beats() {
+    rm -f "$1"
+    wait_for test -s "$1"
+}
+
 try_python() {
     # The system's own one is often not position-independent.
     local python=/usr/bin/python3
@@ -96,12 +104,8 @@ END
     "$python" work.py &
     pids+=($!)
     disown
-    wait_for test -s beat
-    attach python "${pids[-1]}" beats
-}
-beats() {
-    rm -f beat
-    wait_for test -s beat
+    beats beat
+    attach python "${pids[-1]}" beats beat
 }
 
 try_redis() {
@@ -188,12 +192,8 @@ END
     java -Xmx64m -cp . Work >>java.out 2>&1 &
     pids+=($!)
     disown
-    wait_for test -s jbeat
-    attach java "${pids[-1]}" jbeats
-}
-jbeats() {
-    rm -f jbeat
-    wait_for test -s jbeat
+    beats jbeat
+    attach java "${pids[-1]}" beats jbeat
 }
 
 try_sdl() {
@@ -220,12 +220,8 @@ END
     "$python" game.py >game.out 2>&1 &
     pids+=($!)
     disown
-    wait_for test -s gbeat
-    attach sdl "${pids[-1]}" gbeats
-}
-gbeats() {
-    rm -f gbeat
-    wait_for test -s gbeat
+    beats gbeat
+    attach sdl "${pids[-1]}" beats gbeat
 }
 
 for name in $wanted; do

@@ -59,15 +59,18 @@ impl Recording {
         assert_eq!(reply, ".\n");
     }
 
-    /// Sends a signal to keel, and waits until keel says that it was received.
-    fn signal(&mut self) -> String {
+    /// Allocates, sends a signal to keel, and waits until keel says that it was received. That line
+    /// must contain `what`.
+    fn allocate_and_signal(&mut self, size: u32, what: &str) {
+        self.allocate(size);
         let pid = self.keel.id().to_string();
         assert!(Command::new("kill").args(["-USR1", &pid]).status().unwrap().success());
         loop {
             let mut line = String::new();
             assert_ne!(self.said.read_line(&mut line).unwrap(), 0, "keel has ended");
             if line.contains("received SIGUSR1") {
-                return line;
+                assert!(line.contains(what), "{line}");
+                return;
             }
         }
     }
@@ -107,12 +110,9 @@ fn blocks(path: &Path) -> (Sizes, Sizes) {
 fn signals_begin_and_end_journals() {
     let folder = tempfile::tempdir().unwrap();
     let mut recording = Recording::start(folder.path(), &["--on", "USR1"]);
-    recording.allocate(1001);
-    assert!(recording.signal().contains("out.journal.parquet begins"));
-    recording.allocate(1002);
-    assert!(recording.signal().contains("the journal ends"));
-    recording.allocate(1003);
-    assert!(recording.signal().contains("out.2.journal.parquet begins"));
+    recording.allocate_and_signal(1001, "out.journal.parquet begins");
+    recording.allocate_and_signal(1002, "the journal ends");
+    recording.allocate_and_signal(1003, "out.2.journal.parquet begins");
     recording.allocate(1004);
     recording.end();
     let path = |name: &str| folder.path().join(name);
@@ -127,10 +127,8 @@ fn a_signal_writes_the_last_seconds_as_often_as_it_arrives() {
     let folder = tempfile::tempdir().unwrap();
     let options = ["--last", "3600", "--when", "signal=USR1", "--journals", "2"];
     let mut recording = Recording::start(folder.path(), &options);
-    recording.allocate(1001);
-    assert!(recording.signal().contains("writing out.journal.parquet"));
-    recording.allocate(1002);
-    assert!(recording.signal().contains("writing out.2.journal.parquet"));
+    recording.allocate_and_signal(1001, "writing out.journal.parquet");
+    recording.allocate_and_signal(1002, "writing out.2.journal.parquet");
     recording.allocate(1003);
     recording.end();
     let path = |name: &str| folder.path().join(name);

@@ -25,6 +25,17 @@ fn start(command: &mut Command) -> Child {
     child
 }
 
+fn start_served(bench: &Bench, threads: &str) -> Child {
+    start(Command::new(bench.compile("served.c", &[])).arg(threads))
+}
+
+/// Ends a program that runs until its input ends.
+#[track_caller]
+fn end(mut child: Child) {
+    drop(child.stdin.take());
+    assert_eq!(child.wait().unwrap().code(), Some(5));
+}
+
 fn options(bench: &Bench, seconds: f64) -> Options {
     let length = Some(Duration::from_secs_f64(seconds));
     Options { length, ..bench.options(Path::new(""), &[]) }
@@ -52,8 +63,7 @@ fn left_behind(child: &Child) -> String {
 fn a_running_program_is_recorded_and_left_again_and_again() {
     let _one = ONE.lock();
     let bench = Bench::new();
-    let program = bench.compile("served.c", &[]);
-    let mut child = start(Command::new(&program).arg("4"));
+    let child = start_served(&bench, "4");
     for round in 0..rounds(5) {
         let journal = attach(&bench, &child, 0.3);
         let made: usize = (1001..1220).map(|size| journal.count(Op::Malloc, size)).sum();
@@ -63,8 +73,7 @@ fn a_running_program_is_recorded_and_left_again_and_again() {
         assert_eq!(journal.metadata.repairs.get("unseen_free"), None);
         assert_eq!(left_behind(&child), "", "round {round}");
     }
-    drop(child.stdin.take());
-    assert_eq!(child.wait().unwrap().code(), Some(5));
+    end(child);
 }
 
 /// `KEEL_ATTACH_ROUNDS`, or `usual`.
@@ -105,7 +114,7 @@ fn functions_whose_addresses_a_program_takes_are_recorded() {
     let bench = Bench::new();
     for flags in [&["-no-pie", "-fno-pie"][..], &["-no-pie", "-fno-pie", "-Wl,-z,now"]] {
         let program = bench.compile("taken.c", flags);
-        let mut child = start(&mut Command::new(&program));
+        let child = start(&mut Command::new(&program));
         for round in 0..2 {
             let journal = attach(&bench, &child, 0.3);
             for size in [1001, 1005] {
@@ -117,8 +126,7 @@ fn functions_whose_addresses_a_program_takes_are_recorded() {
             assert_eq!(journal.metadata.repairs.get("unseen_free"), None);
             assert_eq!(left_behind(&child), "");
         }
-        drop(child.stdin.take());
-        assert_eq!(child.wait().unwrap().code(), Some(5), "{flags:?}");
+        end(child);
     }
 }
 
@@ -166,8 +174,7 @@ fn stops_of_the_process_during_a_visit_do_no_harm() {
     assert_eq!(child.try_wait().unwrap(), None, "it has ended");
     let journal = attach(&bench, &child, 0.3);
     assert!(journal.events.len() > 100);
-    drop(child.stdin.take());
-    assert_eq!(child.wait().unwrap().code(), Some(5));
+    end(child);
 }
 
 /// A program without system calls cannot be left, and must not wait while keel looks for a thread.
@@ -206,8 +213,7 @@ fn a_busy_program_runs_on_while_it_is_left() {
 fn crashes_are_refused_and_ends_are_not() {
     let _one = ONE.lock();
     let bench = Bench::new();
-    let program = bench.compile("served.c", &[]);
-    let mut child = start(Command::new(&program).arg("1"));
+    let mut child = start_served(&bench, "1");
     let last = |when: When| {
         let length = Duration::from_secs(60);
         Last { length, buffer_bytes: 1 << 20, when: vec![when], journals: 10 }
@@ -224,7 +230,7 @@ fn crashes_are_refused_and_ends_are_not() {
     assert_eq!((&recorded.problems[..], recorded.journals.len()), (&[][..], 1));
     let journal = Journal::read(recorded.journals[0].path.as_ref().unwrap());
     assert_eq!(journal.metadata.cause, "the program ended");
-    assert_eq!(child.wait().unwrap().code(), Some(5));
+    end(child);
 }
 
 /// The program has loaded a recorder whose file was replaced since.
@@ -232,8 +238,7 @@ fn crashes_are_refused_and_ends_are_not() {
 fn another_version_of_the_recorder_is_refused() {
     let _one = ONE.lock();
     let bench = Bench::new();
-    let program = bench.compile("served.c", &[]);
-    let mut child = start(Command::new(&program).arg("1"));
+    let child = start_served(&bench, "1");
     let library = bench.path("libkeel_recorder.so");
     let before = options(&bench, 0.1);
     let mut bytes = std::fs::read(&before.recorder_library).unwrap();
@@ -246,6 +251,5 @@ fn another_version_of_the_recorder_is_refused() {
     std::fs::write(&library, &bytes).unwrap();
     let refused = attach_with(child.id(), &options, &mut |_| {});
     assert!(refused.is_err_and(|error| error.to_string().contains("another version")));
-    drop(child.stdin.take());
-    assert_eq!(child.wait().unwrap().code(), Some(5));
+    end(child);
 }

@@ -139,6 +139,26 @@ impl Journal {
     }
 }
 
+/// Asserts that the journal begins in the pause of late.c: with the blocks that are live then.
+/// Returns the time of the first allocation after it, ns.
+pub fn assert_begins_late(journal: &Journal) -> u64 {
+    // Of its early blocks, the program keeps 100 of 1001 bytes, 10 aligned ones and 10 zeroed ones.
+    // It frees 10 of them later.
+    let (early, later) = journal.events.split_at(journal.metadata.prologue as usize);
+    assert!(early.iter().all(|event| event.time == 0 && event.op.creates() && event.released == 0));
+    let of = |op: Op, size: u64| {
+        early.iter().filter(|event| event.op == op && event.size == size).count()
+    };
+    assert_eq!([of(Op::Malloc, 1001), of(Op::Aligned, 1003), of(Op::Calloc, 1005)], [100, 10, 10]);
+    assert_eq!(early.iter().filter(|event| event.align == 256).count(), 10);
+    assert_eq!(of(Op::Malloc, 1007), 10, "blocks that were reallocated");
+    assert_eq!((of(Op::Malloc, 1009), journal.count(Op::Malloc, 1009)), (0, 0), "freed before");
+    // Afterwards: 50 allocations, 10 frees of old blocks, no foreign operation.
+    assert_eq!((journal.count(Op::Malloc, 1011), journal.released(1001)), (50, 10));
+    assert_eq!((journal.metadata.foreign, journal.metadata.frames.len()), (0, 1));
+    later.iter().find(|event| event.size == 1011).unwrap().time
+}
+
 /// The only journal of a recording without problems.
 pub fn whole(recorded: &Recorded) -> Journal {
     assert_eq!(recorded.problems, Vec::<String>::new());
