@@ -208,10 +208,11 @@ packages: ## make every package into build/packages, for other systems (docs/gui
 	@scripts/crate.sh $(BUILD)/packages/crate
 	@packaging/crates.py
 	@packaging/recipes.sh "$(or $(KEEL_URL),file://$(CURDIR)/build/packages)"
+	@packaging/checksums.sh
 
 packages-arm64: ## make the archive and the wheel for arm64 into build/packages-arm64
 	@scripts/setup.sh build packages arm64
-	@export KEEL_MACHINE=aarch64; for part in prefix.sh tarball.sh wheel.py; do \
+	@export KEEL_MACHINE=aarch64; for part in prefix.sh tarball.sh wheel.py checksums.sh; do \
 	    packaging/$$part $(CURDIR)/build/packages-arm64 || exit 1; done
 
 test-packages: ## install, use, upgrade and remove every package in empty roots; ONLY="deb wheel" (as root)

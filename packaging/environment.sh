@@ -36,7 +36,7 @@ if [ "$KEEL_MACHINE" != "$(uname -m)" ]; then
     compgen -G "$libraries/libstd-*.rlib" >/dev/null ||
         (cd "$root" && rustup target add "$KEEL_TRIPLE")
     gnu=$KEEL_MACHINE-linux-gnu
-    export CMAKE_TOOLCHAIN_FILE=$root/cmake/$gnu.cmake
+    export CMAKE_TOOLCHAIN_FILE=$root/cmake/emulated.cmake
     CC=$gnu-gcc CXX=$gnu-g++
     export STRIP=$gnu-strip
     emulator=("qemu-$KEEL_MACHINE-static" -L "/usr/$gnu")

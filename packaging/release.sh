@@ -45,7 +45,7 @@ tar -cJf "$out/keel-recipes-$version.tar.xz" -C "$out" --sort=name --owner=0 --g
     --mtime="@$(git log -1 --format=%ct)" recipes
 cp "$out/prefix/share/doc/keel/keel.cdx.json" "$out/keel-$version.cdx.json"
 printf '%s\n' "$notes" >"$out/keel-$version-notes.md"
-(cd "$out" && sha256sum -- *.tar.xz *.whl *.deb *.cdx.json *-notes.md crate{,s}/*.crate >SHA256SUMS)
+packaging/checksums.sh "$out"
 cat <<TEXT
 release: $out has the files of $version. To publish them:
     gpg --armor --detach-sign $out/SHA256SUMS

@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
-# same.sh: builds the prefix in a copy of the repository in another folder, with a target folder of
-# its own, and compares every file with build/packages/prefix. Takes as long as `make packages`.
+# same.sh [FOLDER]: makes the packages of this commit a second time, in another folder (a new one,
+# or a clone of the repository), and compares their checksums with those of build/packages. Takes as
+# long as `make packages`. If packages differ, it names the files of the two prefixes that do.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
-first=$root/build/packages/prefix
-[ -e "$first/bin/keel" ] || { echo "same: run make packages first" >&2; exit 1; }
 copy=${1:-$(mktemp -d)/another/folder}
-mkdir -p "$copy"
-git -C "$root" archive HEAD | tar -x -C "$copy"
-export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$root" log -1 --format=%ct)}
-"$copy/packaging/prefix.sh" "$copy/build/packages"
-if diff -rq --no-dereference "$first" "$copy/build/packages/prefix"; then
-    echo "same: $(find "$first" -type f | wc -l) files are equal bit by bit"
-else
+first=$root/build/packages second=$copy/build/packages
+[ -e "$first/SHA256SUMS" ] || { echo "same: run make packages first" >&2; exit 1; }
+git init --quiet "$copy"
+git -C "$copy" fetch --quiet "$root" HEAD
+git -C "$copy" checkout --quiet --detach FETCH_HEAD
+make --no-print-directory -C "$copy" packages
+if ! diff "$first/SHA256SUMS" "$second/SHA256SUMS"; then
+    diff -rq --no-dereference "$first/prefix" "$second/prefix" || true
     exit 1
 fi
+echo "same: $(wc -l <"$first/SHA256SUMS") packages are equal bit by bit"

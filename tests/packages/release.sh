@@ -39,6 +39,11 @@ released() { # and its binary interface changed: a function has another name
         refused "$VERSION" "the tag v$VERSION exists" "the binary interface is not compatible"
 }
 
+arm64_configures() { # with the environment in which packages for arm64 are built
+    KEEL_MACHINE=aarch64 bash -ec 'root=$1 && source "$root/packaging/environment.sh" &&
+        cmake -S "$root" -B "$2" -G Ninja -DKEEL_TESTS=OFF' - "$root" "$work/arm64"
+}
+
 step "a clone with a dated heading" cloned
 step "it can be released" check "$VERSION"
 step "another version is refused" version
@@ -46,6 +51,9 @@ step "changed files are refused" changed
 step "an unknown licence is refused" licence
 if command -v abidiff >/dev/null; then
     step "a released version and a changed interface are refused" released
+fi
+if command -v aarch64-linux-gnu-gcc >/dev/null; then
+    step "a build for arm64 can be configured" arm64_configures
 fi
 echo "$passed passed, $failed failed, 0 skipped"
 exit $((failed > 0))
