@@ -8,6 +8,7 @@
 #include "base/panic.h"
 #include "os/memory.h"
 #include "os/process.h"
+#include "os/thread.h"
 
 // `bytes` and `put_ms` are hints until the start has been taken or marked: the true size is in the
 // metadata of the mapping's first slice, which belongs to the thread that did it.
@@ -22,6 +23,8 @@ atomic_signed mapping_live_total;
 
 #define PIECES 8u // in which a mapping is discarded
 #define MARKED ((uintptr_t)1)
+#define CLEAR_WAITS 1000u
+#define CLEAR_WAIT_US 50u
 
 static const struct mapping mapping_none = {NULL, 0};
 
@@ -326,9 +329,23 @@ size_t mapping_cache_age(uint64_t now_ms, size_t bytes_max) {
     return cut;
 }
 
+// Takes the mapping also if another thread is returning a part of it, which takes that thread some
+// ms. The number of waits is limited, because this may be a copy of the process without the thread.
+static struct mapping place_take_all(unsigned index, unsigned* waits) {
+    static atomic_state never;
+    struct mapping mapping = place_take(index);
+    while (mapping.start == NULL && atomic_get(&places[index].start) != 0 && *waits > 0) {
+        os_wait(&never, 0, CLEAR_WAIT_US);
+        --*waits;
+        mapping = place_take(index);
+    }
+    return mapping;
+}
+
 void mapping_cache_clear(void) {
+    unsigned waits = CLEAR_WAITS;
     for (unsigned i = first_place(); i < MAPPING_PLACES; i = next_place(i)) {
-        struct mapping mapping = place_take(i);
+        struct mapping mapping = place_take_all(i, &waits);
         if (mapping.start != NULL) unmap_or_put(mapping);
     }
 }

@@ -57,7 +57,7 @@ void mapping_cache_unmap(struct mapping mapping);
 // the program has locked it. Returns the bytes that it tried.
 size_t mapping_cache_age(uint64_t now_ms, size_t bytes_max);
 
-// Unmaps everything that is here now.
+// Unmaps everything that is here now. Waits for other threads that are returning a part of it.
 void mapping_cache_clear(void);
 
 // In the child of a fork, which has only the forking thread: what other threads were about to

@@ -14,7 +14,9 @@
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -76,13 +78,15 @@ static void in_child(void (*test)(void)) {
 
 // --- A fork inside madvise -----------------------------------------------------------------------
 
-static void (*look)(void); // by the child
+static void (*look)(void);    // by the child
+static void (*hold_up)(void); // the thread, without a child
 static unsigned stops;
 
 static void at_call(int number, siginfo_t* info, void* context) {
     (void)number;
     (void)info;
     greg_t* registers = ((ucontext_t*)context)->uc_mcontext.gregs;
+    if (hold_up != NULL && stops++ == 0) hold_up();
     if (look != NULL && stops++ == 0) {
         pid_t child = fork();
         CHECK(child >= 0);
@@ -150,6 +154,35 @@ static void test_whole_mapping(void) {
 }
 static void test_tail_of_mapping(void) {
     test_mapping(16 * MIB);
+}
+
+static atomic_bool is_held_up, has_returned;
+
+static void let_others_run(void) {
+    atomic_store(&is_held_up, true);
+    usleep(30000);
+}
+static void* return_a_part(void* unused) {
+    hold_up = let_others_run;
+    if (!stop_at_madvise(MADV_DONTNEED, NULL)) atomic_store(&is_held_up, true);
+    (void)mapping_cache_age(UINT64_MAX, 16 * MIB);
+    atomic_store(&has_returned, true);
+    for (;;) (void)pause(); // its end would call madvise with SIGSYS blocked
+    return unused;
+}
+
+// What another thread is just returning a part of goes back, too.
+static void test_collect_beside_a_return(void) {
+    char* block = filled(64 * MIB);
+    kl_free(block);
+    CHECK(mapping_cache_bytes() >= 64 * MIB);
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, return_a_part, NULL) == 0);
+    while (!atomic_load(&is_held_up)) usleep(100);
+    kl_collect(true);
+    CHECK(mapping_cache_bytes() == 0 && !is_resident(block));
+    while (!atomic_load(&has_returned)) usleep(100);
+    CHECK(mapping_cache_check());
 }
 
 static size_t dirty_before;
@@ -276,6 +309,7 @@ int main(void) {
     option_set(OPTION_RESET_DELAY, 600000); // nothing gets too old
     in_child(test_whole_mapping);
     in_child(test_tail_of_mapping);
+    in_child(test_collect_beside_a_return);
     in_child(test_discarded_slices);
     in_child(test_populated_slices);
     in_child(test_guarded_block);
