@@ -82,9 +82,10 @@ test-architectures: ## the same for riscv64, s390x and ppc64le, with a table of 
 	@scripts/setup.sh build test architectures
 	@tests/architectures.sh $(ONLY)
 
-test-posix: ## run the C tests on the layer of plain POSIX calls, KEEL_OS=posix (about 5 minutes)
+test-posix: ## run the C tests on the layer of plain POSIX calls, KEEL_OS=posix (about 8 minutes)
 	@scripts/setup.sh build test
 	@tests/platforms.sh posix
+	@tests/platforms.sh emulated-tls quick
 
 test-musl: ## run the C tests with musl; installs musl and npm (as root), downloads SQLite by npm
 	@scripts/setup.sh build test musl
@@ -94,7 +95,7 @@ test-windows: ## run the C tests for Windows under Wine; installs clang, mingw-w
 	@scripts/setup.sh build test windows
 	@tests/windows.sh
 
-test-macos: ## compile and link libkeel_api for macOS with Zig; nothing is run (needs pip install ziglang)
+test-macos: ## compile and link libkeel for macOS with Zig; nothing is run (needs pip install ziglang)
 	@tests/macos.sh
 
 test-recorded: ## record real programs with their child processes, and check their output and every journal

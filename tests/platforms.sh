@@ -5,18 +5,23 @@
 #     tests/platforms.sh posix         # this machine, with the calls of POSIX instead of Linux's
 #     tests/platforms.sh posix quick   # one linkage of each suite, and no suite that takes long
 #     tests/platforms.sh musl          # musl: dynamic, static and static-pie, and a program
+#     tests/platforms.sh emulated-tls  # as posix, with clang and os/posix/thread_local.c
 set -uo pipefail
 cd "$(dirname "$0")/.."
-name=${1:?posix or musl}
+name=${1:?posix, emulated-tls or musl}
 build=build/$name
 left_out='^contract/.*/(c-library|bridge)$|^toys$|^bench/|^replay/|^programs|^recorder/'
 left_out+='|^checkers/|^neighbours/|^mimalloc/table$'
 
 case $name in
     posix) options=(-DKEEL_OS=posix) ;;
+    emulated-tls)
+        options=(-DKEEL_OS=posix -DKEEL_EMULATED_TLS=ON -DCMAKE_C_COMPILER=clang
+            -DCMAKE_CXX_COMPILER=clang++)
+        ;;
     musl) options=(-DCMAKE_TOOLCHAIN_FILE="$PWD/cmake/x86_64-linux-musl.cmake") ;;
     *)
-        echo "platforms.sh: no platform $name: use posix or musl" >&2
+        echo "platforms.sh: no platform $name: use posix, emulated-tls or musl" >&2
         exit 2
         ;;
 esac
