@@ -21,7 +21,8 @@ SYSTEM = re.compile(r"\b(__linux__|__APPLE__|_WIN32|__FreeBSD__|__NetBSD__|__Ope
 CALL = re.compile(r"\b(os_[a-z_]+)\(")
 DEFINITION = re.compile(r"^[\w* ]*\b(os_[a-z_]+)\([^;{]*\{", re.M)
 # They replace functions that only one system has.
-OF_ONE_SYSTEM = {ALLOCATOR / "override/filter.c", *(ALLOCATOR / "override/windows").iterdir()}
+OF_ONE_SYSTEM = {ALLOCATOR / "override/filter.c", *(ALLOCATOR / "override/windows").iterdir(),
+                 *(ALLOCATOR / "override/macos").iterdir()}
 faults = []
 
 

@@ -44,7 +44,8 @@ static void report_refused(const char* entry) {
 //
 // Prepare handlers run in the reverse order of registration, the others in that order:
 //
-//   later handlers, before_fork, earlier handlers, FORK, earlier handlers, after_fork, later ones
+//   later handlers, process_before_fork, earlier handlers,
+//   FORK, earlier handlers, process_after_fork, later handlers
 //
 // So earlier handlers of other libraries run while this thread holds all locks (os/lock.h). If such
 // a handler waits for another thread, and that thread for one of these locks, the process hangs. To
@@ -53,7 +54,7 @@ static void report_refused(const char* entry) {
 // Calls of fork that this thread is in: a handler may fork.
 static KEEL_TLS unsigned forks;
 
-static void before_fork(void) {
+void process_before_fork(void) {
     if (forks++ > 0) return;
     user_heap_before_fork();
     guarded_before_fork();
@@ -64,7 +65,7 @@ static void before_fork(void) {
     if (KEEL_DEBUG) debug_before_fork(); // last: a visitor of a locked heap may allocate
     os_lock_holds_all = true;
 }
-static void after_fork(void) {
+void process_after_fork(void) {
     if (--forks > 0) return;
     os_lock_holds_all = false;
     if (KEEL_DEBUG) debug_after_fork();
@@ -78,7 +79,7 @@ static void after_fork(void) {
 static void after_fork_in_child(void) {
     watch_forget();
     relief_forget();
-    after_fork();
+    process_after_fork();
     keeper_forget();
     guarded_forget_thread();
     guarded_repair_in_child();
@@ -109,7 +110,7 @@ void process_start(void) {
     counted_since.ms = os_clock_ms();
     counted_since.cycles = cycles_now();
     (void)os_thread_exit_register(on_thread_exit);
-    os_fork_register(before_fork, after_fork, after_fork_in_child);
+    os_fork_register(process_before_fork, process_after_fork, after_fork_in_child);
     if (heap_is_real(thread_heap)) os_thread_exit_arm(thread_heap);
 }
 

@@ -13,4 +13,9 @@ KEEL_INLINE void process_enter(void) {
     if (KEEL_UNLIKELY(atomic_get(&process_started) == 0)) process_start();
 }
 
+// Around a fork of the calling thread. Handlers of pthread_atfork call them, and those of a zone on
+// macOS between these: only the outermost calls of a thread lock and unlock.
+void process_before_fork(void);
+void process_after_fork(void);
+
 #endif
