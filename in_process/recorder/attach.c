@@ -2,8 +2,8 @@
 // a thread of the program that waits in a system call, calls kl_attached_start in it, and later
 // kl_attached_stop and kl_attached_release.
 //
-// The library is not unloaded: another thread may be inside one of its functions. Without hooks no
-// thread enters them.
+// The library is not unloaded: another thread may be inside one of its functions, or have read the
+// address of one before the hooks were removed.
 #include "base/attributes.h"
 #include "hooks.h"
 #include "next.h"
@@ -20,7 +20,7 @@
 // ENOEXEC: no object calls these functions through a table.
 KEEL_EXPORT long kl_attached_start(const char* folder);
 
-// Ends it and removes the hooks. Returns the number of restored addresses.
+// Ends it and removes the hooks. Returns as kl_attached_release, which it calls.
 KEEL_EXPORT long kl_attached_stop(void);
 
 // Returns 1 if no thread used the rings, so that their memory was released; else 0: call it again.
@@ -52,12 +52,12 @@ long kl_attached_start(const char* folder) {
 }
 
 long kl_attached_stop(void) {
-    long cleared = (long)hooks_clear();
+    hooks_clear();
     if (session_state() == SESSION_ON && session_enter()) {
         session_stop(KL_STOP_READER_ASKED);
         session_leave();
     }
-    return cleared;
+    return kl_attached_release();
 }
 
 long kl_attached_release(void) {

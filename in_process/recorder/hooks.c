@@ -164,11 +164,10 @@ size_t hooks_set(void) {
     return hooks_enter();
 }
 
-size_t hooks_clear(void) {
+void hooks_clear(void) {
     struct change change = {.set = false};
     atomic_set_ordered(&active, 0);
     dl_iterate_phdr(object_change, &change);
-    return change.count;
 }
 
 static int loads_read(struct dl_phdr_info* info, size_t size, void* data) {

@@ -26,6 +26,6 @@ void hooks_renew(void);
 void hooks_prepare_fork(void);
 
 // Undoes hooks_set in every object that is still loaded.
-size_t hooks_clear(void);
+void hooks_clear(void);
 
 #endif

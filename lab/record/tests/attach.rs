@@ -47,8 +47,10 @@ fn attach(bench: &Bench, child: &Child, seconds: f64) -> Journal {
     let recorded = attach_with(child.id(), &options, &mut |_| {}).unwrap();
     assert_eq!(recorded.problems, Vec::<String>::new());
     assert!(recorded.still_runs);
-    // One stop to enter and one to leave, or more if a thread is in the recorder meanwhile.
+    // One visit to enter and one to leave, or more if a thread is in the recorder meanwhile.
     assert!(recorded.visits.len() >= 2, "{:?}", recorded.visits);
+    // Of a visit: at the beginning, before and after each of two system calls, and at the end.
+    assert!(recorded.visits.iter().all(|visit| visit.stops == 6), "{:?}", recorded.visits);
     Journal::read(&options.output)
 }
 
@@ -128,6 +130,49 @@ fn functions_whose_addresses_a_program_takes_are_recorded() {
         }
         end(child);
     }
+}
+
+/// The process that attaches in the next test: this file again, with a process id in a variable.
+#[test]
+fn the_process_that_is_killed() {
+    let Ok(pid) = std::env::var("KEEL_TEST_ATTACH") else { return };
+    let bench = Bench::new();
+    drop(attach_with(pid.parse().unwrap(), &options(&bench, 0.02), &mut |_| {}));
+}
+
+/// keel may be killed before and after each of its requests to the system, and while the thread
+/// makes its calls. The program continues with the same registers, signal mask and errno.
+#[test]
+fn a_killed_keel_does_not_kill_the_program() {
+    const REQUESTS: u32 = 200;
+    let _one = ONE.lock();
+    let bench = Bench::new();
+    let killer = bench.compile_library("killed.c");
+    let child = start(&mut Command::new(bench.compile("visited.c", &[])));
+    let killed_at = |request: u32, after_us: u32| {
+        let mut keel = Command::new(std::env::current_exe().unwrap());
+        keel.args(["--exact", "the_process_that_is_killed"]);
+        keel.env("KEEL_TEST_ATTACH", child.id().to_string()).env("LD_PRELOAD", &killer);
+        keel.env("KILLED_AT", request.to_string()).env("KILLED_AFTER_US", after_us.to_string());
+        // What it leaves behind is removed with this folder.
+        let status = keel.env("TMPDIR", bench.folder.path()).stdout(Stdio::null()).status();
+        // The thread may wait for the keel that was killed.
+        std::thread::sleep(Duration::from_millis(100));
+        let path = format!("/proc/{}/stat", child.id());
+        let ended = std::fs::read_to_string(path).unwrap().contains(") Z ");
+        assert!(!ended, "killed {after_us} µs after request {request}: the program has ended");
+        status.unwrap().code().is_some()
+    };
+    let first_unharmed = (1..REQUESTS).find(|request| killed_at(*request, 0)).unwrap();
+    assert!(first_unharmed > 20, "{first_unharmed}");
+    // The request after that which starts the calls is made after their end.
+    for round in 0..rounds(30) {
+        killed_at(1 + round % first_unharmed, 100 + round * 97 % 2000);
+    }
+    let journal = attach(&bench, &child, 0.3);
+    assert!(journal.events.len() > 100);
+    assert_eq!(left_behind(&child), "");
+    end(child);
 }
 
 fn signal(pid: u32, signal: i32) {

@@ -14,9 +14,10 @@ const ATTACH: &str = "keel attach";
 /// Record a program that runs already
 ///
 /// keel stops one thread of the process for some milliseconds, while that thread waits in a system
-/// call, and loads the recorder into the process. At the end it stops a thread again and removes
-/// the recorder's functions; the library stays loaded, and nothing calls it. A signal to keel
-/// (Ctrl-C) ends the recording, and the program continues.
+/// call, and loads the recorder into the process. At the end it stops a thread again and puts back
+/// the addresses in the tables through which the program calls the recorder. The library stays
+/// loaded, because another thread may still be in one of its functions. A signal to keel (Ctrl-C)
+/// ends the recording, and the program continues.
 ///
 /// Blocks that the program allocated before are not known: their frees and reallocs are recorded as
 /// those of foreign blocks. Calls inside the program file itself are recorded only if they go

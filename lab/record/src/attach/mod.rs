@@ -2,13 +2,18 @@
 //!
 //! ```text
 //! target   checks the process, and finds its functions
+//! calls    the system calls in which a thread can be visited
+//! frame    what a visited thread continues with if keel is killed
 //! remote   calls functions in one of its threads (ptrace)
 //! here     opens the recorder in it, records, and takes the recorder out again
 //! ```
 
+mod calls;
+mod frame;
 mod remote;
 mod target;
 
+use self::frame::data;
 use self::remote::{Failure, Visited, visit};
 use self::target::{Functions, Target, refused_by_system};
 use crate::clock::Clock;
@@ -116,28 +121,33 @@ impl Attached {
     }
 
     fn open(&self, visited: &mut Visited<'_>, folder: &Path) -> Result<Recorder, Failure> {
-        const NAMES: [&str; 3] = ["kl_attached_start", "kl_attached_stop", "kl_attached_release"];
+        const NAMES: [&str; 2] = ["kl_attached_stop", "kl_attached_release"];
+        let other_version = || {
+            Failure::Other(
+                "it has another version of the recorder, from an earlier recording; restart it"
+                    .to_owned(),
+            )
+        };
+        let functions = |base| self.target.recorder_functions(base, &self.file, NAMES);
+        let before = self.target.recorder_base(&self.recorder);
+        if before.is_some_and(|base| functions(base).is_none()) {
+            return Err(other_version());
+        }
         let path = visited.text(self.recorder.as_os_str().as_bytes())?;
-        let Functions { dlopen, dlopen_flags, dlerror, .. } = self.functions;
-        if visited.call(dlopen, [path, dlopen_flags])? == 0 {
-            let mut reason = "dlopen failed".to_owned();
-            if let Some(dlerror) = dlerror {
-                let text = visited.call(dlerror, [0, 0])?;
-                reason = visited.read_text(text);
-            }
+        let name = visited.text(b"kl_attached_start")?;
+        let folder = visited.text(folder.as_os_str().as_bytes())?;
+        let Functions { dlopen, dlopen_flags, dlsym, dlerror, .. } = self.functions;
+        let before = data::RESULT_BEFORE;
+        let calls = [[dlopen, path, dlopen_flags], [dlsym, before, name], [before, folder, 0]];
+        let (results, reason) = visited.call(&calls, dlerror)?;
+        if results[1] == 0 {
+            let reason = visited.read_text(reason);
             return Err(Failure::Other(format!("it cannot open the recorder: {reason}")));
         }
         let base = self.target.recorder_base(&self.recorder);
-        let functions =
-            base.and_then(|base| self.target.recorder_functions(base, &self.file, NAMES));
-        let (Some(base), Some([start, stop, release])) = (base, functions) else {
-            return Err(Failure::Other(
-                "it has another version of the recorder, from an earlier recording; restart it"
-                    .to_owned(),
-            ));
-        };
-        let folder = visited.text(folder.as_os_str().as_bytes())?;
-        let reason = match visited.call(start, [folder, 0])? as i64 {
+        let Some([stop, release]) = base.and_then(functions) else { return Err(other_version()) };
+        let base = base.unwrap_or_default();
+        let reason = match results[2] as i64 {
             result if result >= 0 => return Ok(Recorder { base, stop, release }),
             result if -result == i64::from(libc::EALREADY) => "it is recorded already".to_owned(),
             result if -result == i64::from(libc::ENOEXEC) => {
@@ -153,15 +163,12 @@ impl Attached {
         Err(Failure::Other(reason))
     }
 
-    /// Calls functions without arguments, one after another, in one visit. Returns the last result.
-    fn call(&mut self, functions: &[u64]) -> Result<u64, Failure> {
+    /// Calls a function without arguments. Returns the result.
+    fn call(&mut self, function: u64) -> Result<u64, Failure> {
         let mut visited = find_thread(&self.target, &self.functions)?;
-        let mut result = Ok(0);
-        for function in functions {
-            result = result.and_then(|_| visited.call(*function, [0, 0]));
-        }
+        let result = visited.call(&[[function, 0, 0]], 0);
         self.visits.push(visited.leave());
-        result
+        result.map(|(results, _)| results[0])
     }
 }
 
@@ -172,7 +179,7 @@ impl launch::Attached for Attached {
         if self.target.recorder_base(&self.recorder) != Some(base) {
             return None;
         }
-        let mut left = self.call(&[stop, release]);
+        let mut left = self.call(stop);
         if let Err(failure) = left {
             return Some(format!(
                 "the recorder's functions stay in process {}, where they only call the program's \
@@ -185,7 +192,7 @@ impl launch::Attached for Attached {
         let began = Instant::now();
         while matches!(left, Ok(0)) && began.elapsed() < ENTER_WITHIN {
             std::thread::sleep(LOOK_AGAIN_AFTER);
-            left = self.call(&[release]);
+            left = self.call(release);
         }
         None
     }

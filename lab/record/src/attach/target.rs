@@ -35,12 +35,13 @@ struct Library {
 pub struct Functions {
     pub dlopen: u64,
     pub dlopen_flags: u64,
-    pub dlerror: Option<u64>,
-    pub errno: Option<u64>,
-    /// A `syscall` instruction.
+    pub dlsym: u64,
+    pub dlerror: u64,
+    pub errno: u64,
+    /// A `syscall` instruction before a return.
     pub syscall: u64,
     /// To where signal handlers return.
-    pub handler_returns: Option<u64>,
+    pub handler_returns: u64,
     /// Functions of the C library that wait and hold no lock.
     pub waiting: Vec<Range<u64>>,
 }
@@ -93,6 +94,9 @@ impl Target {
             return Err(no("it has a seccomp filter, which may end it when the recorder makes a \
                            system call; record it from its start"));
         }
+        if field(&status, "x86_Thread_features").is_some_and(|all| all.contains("shstk")) {
+            return Err(no("its stack is protected (shadow stack); record it from its start"));
+        }
         let program = fs::read_link(format!("/proc/{pid}/exe"))
             .map_err(|error| refused_by_system(pid, &error))?;
         check_places(pid)?;
@@ -122,20 +126,25 @@ impl Target {
             let library = self.libdl.as_ref()?;
             Some(library.base + symbol(&fs::read(&library.path).ok()?, name)?)
         };
-        let usual = find("dlopen").or_else(|| in_libdl("dlopen")).map(|dlopen| (dlopen, now));
-        let internal = || find("__libc_dlopen_mode").map(|dlopen| (dlopen, now | INTERNAL));
-        let (dlopen, dlopen_flags) = usual
+        let public = |name: &str| find(name).or_else(|| in_libdl(name));
+        let usual = public("dlopen").zip(public("dlsym"));
+        let internal = || find("__libc_dlopen_mode").zip(find("__libc_dlsym"));
+        let flags = if usual.is_some() { now } else { now | INTERNAL };
+        let (dlopen, dlsym) = usual
             .or_else(internal)
             .ok_or_else(|| no("its C library has no dlopen; record it from its start"))?;
         let code = |bytes: &[u8]| code_with(&data, bytes).map(|value| self.libc.base + value);
+        let unknown = || no("its C library is not known; record it from its start");
+        let returns = code(&[0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05]);
         Ok(Functions {
             dlopen,
-            dlopen_flags,
-            dlerror: find("dlerror").or_else(|| in_libdl("dlerror")),
-            errno: find("__errno_location"),
-            syscall: code(&[0x0f, 0x05]).ok_or_else(|| no("its C library is not known"))?,
+            dlopen_flags: flags,
+            dlsym,
+            dlerror: public("dlerror").unwrap_or(0),
+            errno: find("__errno_location").ok_or_else(unknown)?,
+            syscall: code(&[0x0f, 0x05, 0xc3]).ok_or_else(unknown)?,
+            handler_returns: returns.ok_or_else(unknown)?,
             waiting: functions_in(&data, &WAITING, self.libc.base),
-            handler_returns: code(&[0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05]),
         })
     }
 
