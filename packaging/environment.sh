@@ -17,10 +17,12 @@ export PATH=$tools/bin:$PATH
 # cargo-zigbuild finds zig by the Python that has it.
 export CARGO_ZIGBUILD_PYTHON_PATH=$tools/bin/python3
 
-# The folder of each registry has a name that depends on the registry's address.
-(cd "$root" && cargo fetch --locked --quiet)
+# The folder of a registry has a name that depends on the registry's address. Folders of others, as
+# `cargo publish` leaves one, must not change the flags, or all is compiled again.
 map=("$root=/keel")
-for folder in "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*; do map+=("$folder=/crates"); done
+mapfile -t -O 1 map < <(cd "$root" && cargo metadata --locked --quiet --format-version 1 |
+    grep -o '/[^"]*/registry/src/[^/"]*' | sort -u | sed 's,$,=/crates,')
+[ ${#map[@]} -gt 1 ] || { echo "environment: cargo names no registry" >&2; exit 1; }
 CARGO_ENCODED_RUSTFLAGS=$(printf -- '--remap-path-prefix=%s\x1f' "${map[@]}")
 export CARGO_ENCODED_RUSTFLAGS=${CARGO_ENCODED_RUSTFLAGS%$'\x1f'}
 CFLAGS=$(printf -- '-ffile-prefix-map=%s ' "${map[@]}")

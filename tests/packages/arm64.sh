@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# arm64.sh [FOLDER]: tests the archive for arm64 of FOLDER (build/packages-arm64), under the
-# emulator of tests/emulated.sh, which cannot record: programs with the library, and those of the
+# arm64.sh [FOLDER]: tests the archive for arm64 of FOLDER (build/packages-arm64), in a namespace of
+# its own, whose kernel starts arm64 programs with an emulator: programs with the library, and the
 # lab.
 KEEL_MACHINE=aarch64
 source "$(dirname "$0")/steps.sh" "${1:-$(dirname "$0")/../../build/packages-arm64}"
@@ -9,7 +9,14 @@ prefix=$work/keel-$VERSION-linux-aarch64
 gnu=aarch64-linux-gnu
 cd "$work" || exit 1
 
-run() { qemu-aarch64-static -L "/usr/$gnu" "$@"; }
+run() { # run COMMAND...: it and the programs that it starts may be arm64 ones
+    QEMU_LD_PREFIX=/usr/$gnu unshare --user --map-root-user --mount bash -ec '
+        mount -t binfmt_misc none /proc/sys/fs/binfmt_misc
+        magic="\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00"
+        mask="\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff"
+        printf %s ":arm64:M::$magic:$mask:$0:F" >/proc/sys/fs/binfmt_misc/register
+        exec "$@"' "$(command -v qemu-aarch64-static)" "$@"
+}
 unpacked() { [ "$(stat -c %s "$archive")" -le 40000000 ] && tar -xJf "$archive"; }
 verified() { "$root/packaging/verify.py" "$prefix"; }
 all_arm64() { # every program and library, and none is missing that the other archive has
@@ -30,7 +37,7 @@ links() {
 preloads() { # a program that does not know of it
     printf '%s\n' '#include <stdlib.h>' 'int main(void) { free(malloc(9)); }' >plain.c &&
         "$gnu-gcc" -O0 plain.c -o plain &&
-        run -E LD_PRELOAD="$prefix/lib/libkeel.so" -E KEEL_SHOW_STATS=1 ./plain 2>&1 | grep -i keel
+        run env LD_PRELOAD="$prefix/lib/libkeel.so" KEEL_SHOW_STATS=1 ./plain 2>&1 | grep -i keel
 }
 reads() { # the supplied recording
     run "$prefix/bin/keel" --version | grep "$VERSION" &&

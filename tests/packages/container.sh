@@ -15,9 +15,11 @@ base() {
         container commit --quiet "$made" keel-base &&
         container rm "$made"
 }
-image() {
-    container build --pull-never --signature-policy policy.json -t keel \
-        --build-arg BASE=localhost/keel-base -f "$root/packaging/Containerfile" "$out"
+image() { # after a release the folder also has the archive for another machine
+    mkdir context && touch "context/keel-$VERSION-linux-other.tar.xz" &&
+        cp "$out/keel-$VERSION-linux-$(uname -m).tar.xz" context &&
+        container build --pull-never --signature-policy policy.json -t keel \
+            --build-arg BASE=localhost/keel-base -f "$root/packaging/Containerfile" context
 }
 runs() {
     local made

@@ -44,6 +44,15 @@ arm64_configures() { # with the environment in which packages for arm64 are buil
         cmake -S "$root" -B "$2" -G Ninja -DKEEL_TESTS=OFF' - "$root" "$work/arm64"
 }
 
+other_registry() { # one that Cargo knows besides does not change the flags of the compilers
+    local home=${CARGO_HOME:-$HOME/.cargo} folder=$work/cargo/registry
+    mkdir -p "$folder/src/other" && ln -s "$home"/registry/{index,cache} "$folder" &&
+        ln -s "$home"/registry/src/* "$folder/src" &&
+        CARGO_HOME=$work/cargo bash -ec 'root=$1 && source "$root/packaging/environment.sh" &&
+            [[ $CFLAGS == *=/crates* && $CARGO_ENCODED_RUSTFLAGS == *=/crates* ]] &&
+            [[ $CFLAGS$CARGO_ENCODED_RUSTFLAGS != *src/other* ]]' - "$root"
+}
+
 step "a clone with a dated heading" cloned
 step "it can be released" check "$VERSION"
 step "another version is refused" version
@@ -52,6 +61,7 @@ step "an unknown licence is refused" licence
 if command -v abidiff >/dev/null; then
     step "a released version and a changed interface are refused" released
 fi
+step "another registry does not change the build" other_registry
 if command -v aarch64-linux-gnu-gcc >/dev/null; then
     step "a build for arm64 can be configured" arm64_configures
 fi

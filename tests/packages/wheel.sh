@@ -2,7 +2,7 @@
 # wheel.sh [FOLDER]: tests the wheel of FOLDER (build/packages) in empty virtual environments. The
 # data frames come from PyPI; a Debian root with Python 3.13 shows the names of Python's functions.
 source "$(dirname "$0")/steps.sh"
-wheel=$(ls "$out/keel_lab-$VERSION"-*.whl)
+wheel=$(ls "$out/keel_lab-$VERSION"-*"$(uname -m)".whl)
 cd "$work" || exit 1
 python=$work/env/bin/python
 tools=$("$root/packaging/tools.sh")
