@@ -32,7 +32,7 @@ def open_journal(path):
         raise ValueError("not a journal: the footer has no keel.journal entry")
     text = entries[b"keel.journal"]
     metadata = json.loads(text)
-    if metadata["version"] > 1:
+    if metadata["version"] > 2:
         raise ValueError(f"version {metadata['version']} is later than this reader")
     if b"keel.checksums" in entries:
         verify_checksums(path, file.metadata, text, json.loads(entries[b"keel.checksums"]))

@@ -103,6 +103,18 @@ pub enum Error {
         /// The latest version that this crate can read.
         known: u32,
     },
+    /// The rows are samples, and all operations are needed.
+    #[error(
+        "{path} has only samples of the operations (one per {sample_bytes} allocated bytes), and \
+         this needs all of them: record without --sample. `keel info`, `keel blame` and `keel \
+         export --to pprof` work with samples"
+    )]
+    Sampled {
+        /// The file.
+        path: PathBuf,
+        /// The mean distance of samples.
+        sample_bytes: u64,
+    },
     /// Some bytes differ from the bytes that were written.
     #[error(
         "{path} is damaged: {place}: {detail}. Copy it again from its source, or record or import \

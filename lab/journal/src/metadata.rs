@@ -6,15 +6,17 @@ use crate::memory::{Memory, OtherAllocator};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The version of the journal format that this crate writes.
-pub const FORMAT_VERSION: u32 = 1;
+/// The latest version of the journal format. A journal of samples has it, so that older readers do
+/// not take it for a whole one; all others have version 1.
+pub const FORMAT_VERSION: u32 = 2;
+const WHOLE_VERSION: u32 = 1;
 
 /// All information about a recording except the operations. Readers ignore unknown fields, so later
 /// versions may add fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Metadata {
-    /// Format version, [`FORMAT_VERSION`].
+    /// Format version, at most [`FORMAT_VERSION`].
     pub version: u32,
     /// The program that wrote the file: `keel record 0.1.0`, `keel import (doom3) 0.1.0`.
     pub writer: String,
@@ -64,6 +66,10 @@ pub struct Metadata {
     /// began. They are not operations of the recorded time.
     #[serde(skip_serializing_if = "is_zero")]
     pub prologue: u64,
+    /// If the rows are samples, their mean distance in allocated bytes; 0 if they are all
+    /// operations. See [`crate::Sampling`].
+    #[serde(skip_serializing_if = "is_zero")]
+    pub sample_bytes: u64,
     /// The object files from which operations were called, in order of `Origin::module`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub modules: Vec<Module>,
@@ -85,6 +91,13 @@ pub struct Metadata {
     pub cause: String,
     /// The repairs that `--repair` or the recorder made, by kind.
     pub repairs: BTreeMap<String, u64>,
+}
+
+impl Metadata {
+    /// The format version of a journal with this metadata.
+    pub(crate) fn format_version(&self) -> u32 {
+        if self.sample_bytes == 0 { WHOLE_VERSION } else { FORMAT_VERSION }
+    }
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]

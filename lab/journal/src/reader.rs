@@ -40,11 +40,24 @@ pub struct ColumnSize {
 }
 
 impl Reader {
-    /// Opens a journal and reads its footer.
+    /// Opens a journal of all operations, and reads its footer.
+    ///
+    /// # Errors
+    /// The file is not a journal, is damaged, or has samples only; see [`Error`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Reader> {
+        let reader = Reader::open_any(path)?;
+        match reader.metadata.sample_bytes {
+            0 => Ok(reader),
+            sample_bytes => Err(Error::Sampled { path: reader.path, sample_bytes }),
+        }
+    }
+
+    /// As [`Reader::open`], but the rows may be samples ([`Metadata::sample_bytes`]), which the
+    /// caller weights.
     ///
     /// # Errors
     /// The file is not a journal, or is damaged; see [`Error`].
-    pub fn open(path: impl AsRef<Path>) -> Result<Reader> {
+    pub fn open_any(path: impl AsRef<Path>) -> Result<Reader> {
         let path = path.as_ref().to_path_buf();
         let read_error = |cause| Error::Read { path: path.clone(), cause };
         let mut file = File::open(&path).map_err(read_error)?;

@@ -3,7 +3,7 @@
 use crate::columns::Batch;
 use crate::encoder::{Encoder, Options, Store};
 use crate::place::{Place, PlacedFile, partial_path};
-use crate::{Error, Event, FORMAT_VERSION, FreeHint, Metadata, Op, Origin, Reader, Result, Thread};
+use crate::{Error, Event, FreeHint, Metadata, Op, Origin, Reader, Result, Thread};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -371,7 +371,7 @@ impl Writer {
     }
 
     fn complete(&self, mut metadata: Metadata) -> Metadata {
-        metadata.version = FORMAT_VERSION;
+        metadata.version = metadata.format_version();
         if metadata.threads.len() < self.threads {
             metadata.threads.resize(self.threads, Thread::default());
         }
@@ -391,7 +391,7 @@ impl Drop for Writer {
 /// Writes the rows again in full row groups, and replaces the journal. After an error, the journal
 /// is as it was.
 fn unite(path: &Path) -> Result<Written> {
-    let reader = Reader::open(path)?;
+    let reader = Reader::open_any(path)?;
     let mut name = path.as_os_str().to_owned();
     name.push(".united");
     let options = Options { replace_partial: true, ..Options::default() };

@@ -94,7 +94,7 @@ pub fn journal(steps: &[Step], frame_marks: &[u64]) -> (Vec<Event>, Metadata) {
 
 pub fn metadata(frames: Vec<u64>) -> Metadata {
     Metadata {
-        version: keel_journal::FORMAT_VERSION,
+        version: 1,
         writer: "a test".to_owned(),
         program: "/usr/bin/gr\u{fc}n".to_owned(),
         arguments: vec!["--quote=\"".to_owned(), String::new()],
