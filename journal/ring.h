@@ -59,7 +59,7 @@
 #define KL_EXECUTED_NAME "executed"
 #define KL_CONTROL_MAGIC 0x31304c5254434c4bull // "KLCTRL01"
 #define KL_SPOOL_MAGIC 0x3130474e49524c4bull   // "KLRING01"
-#define KL_RING_VERSION 3u
+#define KL_RING_VERSION 4u
 
 #define KL_PAGE_BYTES 4096u
 #define KL_RING_MAX 8192u
@@ -212,7 +212,8 @@ enum kl_stop {
     KL_STOP_READER_ASKED = 2,     // control.stop was set
     KL_STOP_TOO_MANY_THREADS = 3, // all KL_RING_MAX rings are owned
     KL_STOP_DISK_FULL = 4,        // the file of a recording without `keel record` cannot grow
-    KL_STOP_PROGRAM = 5           // kl_record_stop
+    KL_STOP_PROGRAM = 5,          // kl_record_stop
+    KL_STOP_TOO_MANY_SAMPLES = 6  // no room for the address of another live sample
 };
 
 enum kl_clock { KL_CLOCK_TSC = 0, KL_CLOCK_MONOTONIC = 1 };
@@ -233,8 +234,10 @@ struct kl_control {
     _Atomic uint32_t failed;    // the errno of a process that could not create its spool; 0: none
     uint32_t stacks;            // return addresses to record for each call; 0: only the caller
     uint32_t embedded;          // 1: the program reports its calls (keel/recorder.h); 0: malloc
+    uint64_t sample_bytes;      // the mean distance of samples; 0: every call is recorded
+    uint64_t sample_seed;       // of the random numbers that choose them
 };
-static_assert(sizeof(struct kl_control) == 64, "as in ring.rs");
+static_assert(sizeof(struct kl_control) == 80, "as in ring.rs");
 static_assert(offsetof(struct kl_control, heartbeat) == 32, "as in ring.rs");
 
 // The file of a recording without `keel record` (keel/recorder.h): a struct kl_spool with magic

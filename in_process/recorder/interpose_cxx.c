@@ -14,7 +14,7 @@
 #include "base/attributes.h"
 #include "next.h"
 #include "origin.h"
-#include "thread.h"
+#include "sampling.h"
 #include <stdint.h>
 #include <unistd.h>
 
@@ -58,8 +58,8 @@ static void* form_find(struct form* form, void* fallback) {
     return function;
 }
 
-static void allocation_record(uint64_t index, void* block, size_t size, size_t align) {
-    if (block == NULL || !recording() || thread_recorded_allocation(index, block)) return;
+static void allocation_record(struct before before, void* block, size_t size, size_t align) {
+    if (!allocation_counts(before, block, size)) return;
     uint64_t from = origin(NULL); // recorder_thread.caller is the operator's caller
     if (align == 0) {
         record(KL_RING_MALLOC, ticks(), block, size, from);
@@ -111,7 +111,7 @@ KEEL_INLINE void new_size_leave(const size_t* outer) {
         if (!form.own_allocator) {                                                                 \
             keep return FUNCTION(form_function, found) arguments;                                  \
         }                                                                                          \
-        uint64_t before = recorder_thread.head;                                                    \
+        struct before before = before_call();                                                      \
         void* block = FUNCTION(form_function, found) arguments;                                    \
         allocation_record(before, block, size, align);                                             \
         return block;                                                                              \
@@ -120,7 +120,7 @@ KEEL_INLINE void new_size_leave(const size_t* outer) {
 // Called before a delete of `block` with `hint`. Records the delete, or lets the free at the end of
 // the call record it. True: recorder_thread.deleting was changed.
 KEEL_INLINE bool delete_begin(const struct form* form, const void* block, uint64_t hint) {
-    if (!form->own_allocator && hint == 0) return false;
+    if ((!form->own_allocator && hint == 0) || !sampled_maybe(block)) return false;
     if (block == NULL || !recording()) return false;
     struct deleting* deleting = &recorder_thread.deleting;
     bool known = block == deleting->block;
@@ -129,7 +129,7 @@ KEEL_INLINE bool delete_begin(const struct form* form, const void* block, uint64
         *deleting = (struct deleting){block, hint};
         return true;
     }
-    if (!known || deleting->hint != 0) {
+    if ((!known || deleting->hint != 0) && release_counts(block)) {
         uint64_t from = origin(NULL);
         record(KL_RING_FREE, ticks(), block, known ? deleting->hint : hint, from);
     }

@@ -4,7 +4,7 @@
 #include "base/attributes.h"
 #include "next.h"
 #include "origin.h"
-#include "thread.h"
+#include "sampling.h"
 #include <errno.h>
 #include <stdint.h>
 #include <unistd.h>
@@ -23,19 +23,21 @@ KEEL_EXPORT void free_sized(void* block, size_t size);
 KEEL_EXPORT void free_aligned_sized(void* block, size_t align, size_t size);
 KEEL_EXPORT void cfree(void* block);
 
-// Returns true if the allocation of a block that the next definition returned is already recorded.
-// This is the case if the definition called another function of its allocator by name.
-KEEL_INLINE bool recorded_since(uint64_t before, const void* block) {
-    return KEEL_UNLIKELY(recorder_thread.head != before) &&
-           thread_recorded_allocation(before, block);
+// The functions named *_recorded are not inlined, because the calls that are not recorded would
+// save more registers than they need.
+static KEEL_NOINLINE void* malloc_recorded(size_t size, const void* caller) {
+    struct before before = before_call();
+    void* block = next.malloc(size);
+    if (KEEL_LIKELY(allocation_counts(before, block, size)))
+        record(KL_RING_MALLOC, ticks(), block, size, origin(caller));
+    return block;
 }
 
 void* malloc(size_t size) {
-    bool on = recording();
-    uint64_t before = recorder_thread.head;
+    uint64_t left = sampling_left();
+    if (left <= size) return malloc_recorded(size, __builtin_return_address(0));
     void* block = next.malloc(size);
-    if (KEEL_LIKELY(on && block != NULL && !recorded_since(before, block)))
-        record(KL_RING_MALLOC, ticks(), block, size, ORIGIN());
+    sampling_passed(left, size);
     return block;
 }
 
@@ -44,12 +46,14 @@ static KEEL_COLD void deleting_record(void* block, const void* caller) {
     uint64_t hint = recorder_thread.deleting.hint;
     if (block != recorder_thread.deleting.block) return;
     recorder_thread.deleting = (struct deleting){NULL, 0};
+    if (!release_counts(block)) return;
     uint64_t from = origin(caller);
     record(KL_RING_FREE, ticks(), block, hint, from);
 }
 
 KEEL_INLINE void free_record(void* block, const void* caller) {
     if (recording() && KEEL_LIKELY(block != NULL && block != recorder_thread.deleting.block)) {
+        if (!release_counts(block)) return;
         uint64_t from = origin(caller);
         record(KL_RING_FREE, ticks(), block, 0, from);
     } else if (block != NULL && recorder_thread.deleting.hint != 0) {
@@ -58,20 +62,32 @@ KEEL_INLINE void free_record(void* block, const void* caller) {
 }
 
 // The next definition may free the block by a name of its allocator, which is then not recorded.
-KEEL_INLINE void free_next(void* block) {
-    if (KEEL_LIKELY(!next_has_names)) {
-        next.free(block);
-        return;
-    }
+static KEEL_NOINLINE void free_with_names(void* block) {
     struct deleting outer = recorder_thread.deleting;
     recorder_thread.deleting = (struct deleting){block, 0};
     next.free(block);
     recorder_thread.deleting = outer;
 }
 
-void free(void* block) {
-    free_record(block, __builtin_return_address(0));
+KEEL_INLINE void free_next(void* block) {
+    if (KEEL_LIKELY(!next_has_names)) {
+        next.free(block);
+    } else {
+        free_with_names(block);
+    }
+}
+
+static KEEL_NOINLINE void free_recorded(void* block, const void* caller) {
+    free_record(block, caller);
     free_next(block);
+}
+
+void free(void* block) {
+    if (sampled_maybe(block)) {
+        free_recorded(block, __builtin_return_address(0));
+    } else {
+        free_next(block);
+    }
 }
 
 // Records a free with a hint. During the call, recorder_thread.deleting contains the block, because
@@ -80,7 +96,7 @@ void free(void* block) {
 static struct deleting hinted_free_record(void* block, uint64_t hint, const void* caller) {
     struct deleting outer = recorder_thread.deleting;
     if (!recording() || block == NULL) return outer;
-    if (block != outer.block || outer.hint != 0) {
+    if ((block != outer.block || outer.hint != 0) && release_counts(block)) {
         uint64_t from = origin(caller);
         record(KL_RING_FREE, ticks(), block, hint, from);
     }
@@ -112,42 +128,51 @@ void free_aligned_sized(void* block, size_t align, size_t size) {
 
 // SunOS's name for free. Only old programs use it.
 void cfree(void* block) {
-    free_record(block, __builtin_return_address(0));
-    free_next(block);
+    free_recorded(block, __builtin_return_address(0));
+}
+
+static KEEL_NOINLINE void* calloc_recorded(size_t count, size_t size, const void* caller) {
+    struct before before = before_call();
+    void* block = next.calloc(count, size);
+    if (KEEL_LIKELY(allocation_counts(before, block, count * size)))
+        record(KL_RING_CALLOC, ticks(), block, count * size, origin(caller));
+    return block;
 }
 
 void* calloc(size_t count, size_t size) {
-    bool on = recording();
-    uint64_t before = recorder_thread.head;
+    uint64_t left = sampling_left();
+    if (left <= count * size) return calloc_recorded(count, size, __builtin_return_address(0));
     void* block = next.calloc(count, size);
-    if (KEEL_LIKELY(on && block != NULL && !recorded_since(before, block)))
-        record(KL_RING_CALLOC, ticks(), block, count * size, ORIGIN());
+    sampling_passed(left, count * size);
     return block;
 }
 
 static void* realloc_from(void* block, size_t size, const void* caller) {
-    if (!recording()) return next.realloc(block, size);
-    if (block == NULL) {
-        uint64_t before = recorder_thread.head;
-        void* created = next.realloc(NULL, size);
-        if (created != NULL && !recorded_since(before, created))
+    struct before before = before_call();
+    if (!before.on) return next.realloc(block, size);
+    // A function that resizes the block has called realloc by name, and records the operation.
+    if (block != NULL && block == recorder_thread.deleting.block) return next.realloc(block, size);
+    // For the journal, a block that is no sample is none.
+    if (block == NULL || !release_counts(block)) {
+        void* created = next.realloc(block, size);
+        if (allocation_counts(before, created, size))
             record(KL_RING_REALLOC_NULL, ticks(), created, size, origin(caller));
         return created;
     }
-    // A function that resizes the block has called realloc by name, and records the operation.
-    if (block == recorder_thread.deleting.block) return next.realloc(block, size);
     uint64_t from = origin(caller);
     record(KL_RING_REALLOC_BEGIN, ticks(), block, size, from);
     uint64_t old = (uint64_t)block & KL_EXTRA_MASK;
     struct deleting outer = recorder_thread.deleting;
     recorder_thread.deleting = (struct deleting){block, 0}; // a free by name is not recorded
-    uint64_t before = recorder_thread.head;
+    before = before_call();
     void* moved = next.realloc(block, size);
     recorder_thread.deleting = outer;
-    // If the new block was allocated by name, it is already recorded. Then only the release is
-    // recorded.
-    bool made = moved != NULL && recorded_since(before, moved);
-    record(KL_RING_REALLOC_END, ticks(), made ? NULL : moved, made ? 0 : size, old);
+    if (moved == NULL && size != 0) sampling_keeps(block);
+    // If the new block was allocated by name, it is already recorded; or it is no sample. Then only
+    // the release is recorded.
+    bool only_released = moved != NULL && !allocation_counts(before, moved, size);
+    record(KL_RING_REALLOC_END, ticks(), only_released ? NULL : moved, only_released ? 0 : size,
+           old);
     return moved;
 }
 
@@ -166,42 +191,32 @@ void* reallocarray(void* block, size_t count, size_t size) {
     return realloc_from(block, bytes, __builtin_return_address(0));
 }
 
-// The state before a call: whether to record the call, and this thread's next index.
-struct before {
-    bool on;
-    uint64_t head;
-};
-KEEL_INLINE struct before before(void) {
-    bool on = recording();
-    return (struct before){on, recorder_thread.head};
-}
-
 static void* aligned_recorded(struct before before, void* block, size_t align, size_t size,
                               const void* caller) {
     if (align < sizeof(void*)) align = sizeof(void*);
     // libstdc++ rounds the size of an operator new up to a multiple of the alignment.
     size_t requested = recorder_thread.new_size;
     if (requested != 0 && requested <= size && size - requested < align) size = requested;
-    if (before.on && block != NULL && !recorded_since(before.head, block))
+    if (allocation_counts(before, block, size))
         record(KL_RING_ALIGNED, ticks(), block, size_with_align(size, align), origin(caller));
     return block;
 }
 
 void* memalign(size_t align, size_t size) {
-    struct before first = before();
+    struct before first = before_call();
     return aligned_recorded(first, next.memalign(align, size), align, size,
                             __builtin_return_address(0));
 }
 
 int posix_memalign(void** block, size_t align, size_t size) {
-    struct before first = before();
+    struct before first = before_call();
     int error = next.posix_memalign(block, align, size);
     if (error == 0) aligned_recorded(first, *block, align, size, __builtin_return_address(0));
     return error;
 }
 
 void* aligned_alloc(size_t align, size_t size) {
-    struct before first = before();
+    struct before first = before_call();
     return aligned_recorded(first, next.aligned_alloc(align, size), align, size,
                             __builtin_return_address(0));
 }
@@ -211,13 +226,13 @@ static size_t page_bytes(void) {
 }
 
 void* valloc(size_t size) {
-    struct before first = before();
+    struct before first = before_call();
     return aligned_recorded(first, next.valloc(size), page_bytes(), size,
                             __builtin_return_address(0));
 }
 
 void* pvalloc(size_t size) {
-    struct before first = before();
+    struct before first = before_call();
     return aligned_recorded(first, next.pvalloc(size), page_bytes(), size,
                             __builtin_return_address(0));
 }

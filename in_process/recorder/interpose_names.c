@@ -9,7 +9,7 @@
 #include "next.h"
 #include "origin.h"
 #include "redirect.h"
-#include "thread.h"
+#include "sampling.h"
 #include <dlfcn.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ struct call {
     any_function next;
     const uintptr_t* arguments;
     const void* caller;
-    bool on; // the call is recorded
+    struct before before;
 };
 
 static uintptr_t next_call(const struct call* call) {
@@ -47,11 +47,8 @@ static size_t alignment(const struct call* call) {
     return argument(call, call->name->align, aligned);
 }
 
-static void allocation_record(const struct call* call, uint64_t before, uintptr_t block,
-                              size_t size) {
-    if (!call->on || block == 0) return;
-    // The allocator may have called malloc by name.
-    if (recorder_thread.head != before && thread_recorded_allocation(before, (void*)block)) return;
+static void allocation_record(const struct call* call, uintptr_t block, size_t size) {
+    if (!allocation_counts(call->before, (void*)block, size)) return;
     size_t align = alignment(call);
     bool zero = call->name->zero || (argument(call, call->name->flags, 0) & JEMALLOC_ZERO) != 0;
     uint64_t from = origin(call->caller);
@@ -63,27 +60,24 @@ static void allocation_record(const struct call* call, uint64_t before, uintptr_
 }
 
 static uintptr_t allocate(const struct call* call) {
-    uint64_t before = recorder_thread.head;
     uintptr_t result = next_call(call);
-    allocation_record(call, before, result, requested(call));
+    allocation_record(call, result, requested(call));
     return result;
 }
 
 // The size is known only from the result.
 static uintptr_t copy_string(const struct call* call) {
-    uint64_t before = recorder_thread.head;
     uintptr_t result = next_call(call);
     bool is_new = result != 0 && result != argument(call, call->name->block, 0);
-    if (is_new) allocation_record(call, before, result, strlen((const char*)result) + 1);
+    if (is_new) allocation_record(call, result, strlen((const char*)result) + 1);
     return result;
 }
 
 // Returns an error number, and stores the block.
 static uintptr_t store(const struct call* call) {
-    uint64_t before = recorder_thread.head;
     uintptr_t result = next_call(call);
     const uintptr_t* block = (const uintptr_t*)argument(call, call->name->block, 0);
-    if ((int)result == 0) allocation_record(call, before, *block, requested(call));
+    if ((int)result == 0) allocation_record(call, *block, requested(call));
     return result;
 }
 
@@ -99,7 +93,8 @@ static void deleting_restore(const struct deleting* outer) {
 
 static uintptr_t release(const struct call* call) {
     uintptr_t block = argument(call, call->name->block, 0);
-    if (call->on && block != 0 && (const void*)block != recorder_thread.deleting.block) {
+    if (call->before.on && block != 0 && (const void*)block != recorder_thread.deleting.block &&
+        release_counts((void*)block)) {
         uint64_t hint = call->name->size != 0 ? hint_size(requested(call)) : 0;
         if (hint != 0 && alignment(call) > 1) hint |= hint_align(alignment(call));
         uint64_t from = origin(call->caller);
@@ -120,32 +115,36 @@ static uintptr_t resize(const struct call* call) {
     uintptr_t block = argument(call, call->name->block, 0);
     if (block == 0) {
         if (call->name->kind != NAME_RESIZE) return next_call(call);
-        uint64_t before = recorder_thread.head;
         uintptr_t result = next_call(call);
-        allocation_record(call, before, result, requested(call));
+        allocation_record(call, result, requested(call));
         return result;
     }
     bool is_inner = (const void*)block == recorder_thread.deleting.block;
-    if (!call->on || is_inner) return next_call(call);
+    if (!call->before.on || is_inner) return next_call(call);
     size_t size = requested(call);
+    if (!release_counts((void*)block)) {
+        uintptr_t result = next_call(call);
+        allocation_record(call, resized(call, block, result), size);
+        return result;
+    }
     uint64_t from = origin(call->caller);
     record(KL_RING_REALLOC_BEGIN, ticks(), (void*)block, size, from);
-    uint64_t before = recorder_thread.head;
+    struct before before = before_call();
     DELETING(block);
     (void)outer;
     uintptr_t result = next_call(call);
     uintptr_t moved = resized(call, block, result);
     // Without a block: with size 0 the old block was freed, otherwise it is live.
     bool freed = moved == 0 && (size == 0 || call->name->frees_on_failure);
-    bool recorded = moved != 0 && recorder_thread.head != before &&
-                    thread_recorded_allocation(before, (void*)moved);
-    record(KL_RING_REALLOC_END, ticks(), recorded ? NULL : (void*)moved,
-           freed || recorded ? 0 : size, block & KL_EXTRA_MASK);
+    if (moved == 0 && !freed) sampling_keeps((void*)block);
+    bool only_released = moved != 0 && !allocation_counts(before, (void*)moved, size);
+    record(KL_RING_REALLOC_END, ticks(), only_released ? NULL : (void*)moved,
+           freed || only_released ? 0 : size, block & KL_EXTRA_MASK);
     return result;
 }
 
 static void block_record(const void* block, const void* caller) {
-    if (block == NULL) return;
+    if (block == NULL || !release_counts(block)) return;
     uint64_t from = origin(caller);
     record(KL_RING_FREE, ticks(), block, 0, from);
 }
@@ -170,7 +169,7 @@ static uintptr_t destroy(const struct call* call) {
     any_function backing = (any_function)dlsym(RTLD_NEXT, call->name->backing);
     uintptr_t visitor = is_keel ? (uintptr_t)keel_visit : (uintptr_t)mimalloc_visit;
     uintptr_t heap = call->arguments[0];
-    bool is_visited = call->on && heap != 0 && visit != NULL && backing != NULL;
+    bool is_visited = call->before.on && heap != 0 && visit != NULL && backing != NULL;
     if (is_visited && heap != backing(0, 0, 0, 0, 0, 0))
         visit(heap, true, visitor, (uintptr_t)call->caller, 0, 0);
     return next_call(call);
@@ -197,7 +196,7 @@ static __attribute__((noinline)) uintptr_t
 redirected(const struct name* name, size_t index, const uintptr_t* arguments, const void* caller) {
     struct call call = {.name = name, .arguments = arguments, .caller = caller};
     call.next = (any_function)next_names[index];
-    call.on = recording();
+    call.before = before_call();
     return interpret(&call);
 }
 

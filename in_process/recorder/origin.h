@@ -16,7 +16,4 @@ KEEL_INLINE uint64_t origin(const void* caller) {
     return (uint64_t)caller & (KL_ORIGIN_STACK - 1);
 }
 
-// The origin of the function that contains this macro. The function must not be inlined.
-#define ORIGIN() origin(__builtin_return_address(0))
-
 #endif

@@ -2,6 +2,7 @@
 
 #include "clock.h"
 #include "host.h"
+#include "sampled.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -80,6 +81,8 @@ static bool control_map(const char* folder) {
     session.control = control;
     session.clock = control->clock;
     session.stacks = control->stacks;
+    session.sample_bytes = control->sample_bytes;
+    session.sample_seed = control->sample_seed;
     known_root_pid = control->root_pid;
     known_follow = control->follow != 0;
     return true;
@@ -209,6 +212,11 @@ static bool session_join(void) {
     if (atomic_get(&session.control->stop) != 0) return false;
     if (session.control->embedded != host_embedded()) return false;
     int error = spool_map(known_folder);
+    if (session.sample_bytes == 0) {
+        sampled_end();
+    } else if (error == 0 && !sampled_begin()) {
+        error = ENOMEM;
+    }
     if (error != 0) {
         atomic_set(&session.control->failed, (uint32_t)error);
         return false;
@@ -259,6 +267,7 @@ void session_start(void) {
         return;
     }
     bool on = session_join();
+    if (!on) sampled_end();
     atomic_set_release(&session_page.state, on ? SESSION_ON : SESSION_OFF);
     errno = saved_errno;
 }
@@ -281,6 +290,7 @@ void session_stop(enum kl_stop reason) {
     atomic_try_ordered(&spool->stop_ticks, &never, now);
     atomic_try_ordered(&spool->stopped, &none, (uint32_t)reason);
     atomic_set_ordered(&session_page.state, SESSION_OFF);
+    sampled_end();
     host_stopped();
 }
 

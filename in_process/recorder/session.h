@@ -31,8 +31,10 @@ struct session {
     struct kl_ring_entry* rings;
     uint32_t clock; // enum kl_clock
     atomic_state
-        threaded;     // 1: a second thread has recorded, so times must be ordered across threads
-    uint32_t stacks;  // return addresses to record for each call; 0: only the caller
+        threaded;    // 1: a second thread has recorded, so times must be ordered across threads
+    uint32_t stacks; // return addresses to record for each call; 0: only the caller
+    uint64_t sample_bytes; // mean distance of samples; 0: everything is recorded
+    uint64_t sample_seed;
     uint32_t own_log; // 1: there is no reader; the threads write their rings to a file (log.h)
     // Number of recordings that this process has begun itself (keel/recorder.h). A thread whose
     // ring belongs to another recording takes a new one.

@@ -197,8 +197,9 @@ static uint64_t half_lap_end(uint64_t index, uint32_t slots) {
 enum { FIRST_PRIME = 32, PRIME_DISTANCE_LEAST = 512, PRIME_DISTANCE_SPREAD = 1024 };
 
 // Only a reader that runs on the same processors, beside the program, knows what the times mean.
+// Two samples of allocations are not successive calls.
 static bool caches_are_sampled(void) {
-    return session.own_log == 0 && session.clock == KL_CLOCK_TSC;
+    return session.own_log == 0 && session.clock == KL_CLOCK_TSC && session.sample_bytes == 0;
 }
 
 // An index that does not follow the rhythm of the program's calls.

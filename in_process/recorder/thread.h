@@ -50,6 +50,9 @@ struct thread {
     uint64_t primed;         // when that was, ticks; 0: the chain has been timed since
     const void* caller;      // of the current operator; NULL: malloc's own caller counts
     uint64_t realloc_origin; // of a realloc of NULL whose begin the program reported
+    uint64_t countdown;      // bytes that this thread allocates before its next sample (sampling.h)
+    uint64_t random;         // state of the generator of countdowns
+    uint64_t sampling;       // 1 + session.number of the recording that the countdown is for
     size_t new_size;         // of the current aligned operator new; 0: none
     struct kl_ring* ring;
     struct kl_ring_entry* entry;

@@ -31,6 +31,8 @@ const STILL_RUNNING: &str = "still running";
 const HURRIED_WAIT: Duration = Duration::from_micros(100);
 const BUSY_WAIT: Duration = Duration::from_millis(4);
 const IDLE_WAIT: Duration = Duration::from_millis(20);
+/// Samples are few, and the processor time counts.
+const SAMPLE_WAIT: Duration = Duration::from_millis(250);
 const PROGRESS_EVERY: Duration = Duration::from_millis(500);
 
 /// Reads the rings of all recorded images, and sends their events to the encoder.
@@ -170,6 +172,8 @@ impl<'a> Collector<'a> {
             let hurries = self.images.values().any(|image| image.spool.wants_rings());
             wait = match (hurries && !self.is_stopped(), events > 0) {
                 (true, _) => HURRIED_WAIT,
+                // The bell rings before a ring is full.
+                (false, _) if self.options.sample.is_some() => SAMPLE_WAIT,
                 (false, true) => BUSY_WAIT,
                 (false, false) => IDLE_WAIT,
             };
@@ -393,6 +397,7 @@ impl<'a> Collector<'a> {
         metadata.started = machine::now();
         metadata.clock = self.clock.name().to_owned();
         metadata.clock_hz = self.clock.hz();
+        metadata.sample_bytes = self.options.sample.map_or(0, |sample| sample.bytes);
         self.encoder.send(Work::Begin(Box::new(Begin {
             number,
             origin,
@@ -504,6 +509,13 @@ impl<'a> Collector<'a> {
             self.problems.push(format!(
                 "the recording of process {} was cut short: more than {limit} threads at a time. \
                  What was recorded until then is kept",
+                image.pid
+            ));
+        }
+        if let Some((_, ring::STOP_TOO_MANY_SAMPLES)) = image.spool.stopped() {
+            self.problems.push(format!(
+                "the recording of process {} was cut short: too many sampled blocks were live. \
+                 What was recorded until then is kept; choose a larger --sample",
                 image.pid
             ));
         }

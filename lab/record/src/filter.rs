@@ -26,7 +26,7 @@ pub(crate) fn repeatable() -> keel_journal::Options {
 /// # Errors
 /// Those of reading and writing journals.
 pub fn skip_modules(from: &Path, to: &Path, names: &[String]) -> Result<Kept> {
-    let reader = Reader::open(from)?;
+    let reader = Reader::open_any(from)?;
     let mut metadata = reader.metadata().clone();
     let is_skipped =
         |module: &keel_journal::Module| names.iter().any(|name| is_named(&module.path, name));

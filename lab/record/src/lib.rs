@@ -79,6 +79,8 @@ pub struct Options {
     pub embedded: bool,
     /// Return addresses to record of each operation, innermost first; 0: only the calling module.
     pub stacks: u32,
+    /// Record only samples. Not with `embedded`.
+    pub sample: Option<Sample>,
     /// Leave out operations that these modules call: the beginning of the file's name, or its path.
     /// Operations on their blocks are left out too.
     pub skip_modules: Vec<String>,
@@ -99,6 +101,20 @@ pub struct Options {
     pub wait: Option<Wait>,
     /// Folders for the journal if its own folder disappears or its disk becomes full.
     pub refuges: Vec<PathBuf>,
+}
+
+/// Which allocations are recorded, if not all ([`keel_journal::Sampling`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// The mean distance of samples in allocated bytes; 1 to [`Sample::MOST_BYTES`].
+    pub bytes: u64,
+    /// The choice is the same for the same seed and the same calls of a thread.
+    pub seed: u64,
+}
+
+impl Sample {
+    /// The largest distance.
+    pub const MOST_BYTES: u64 = 1 << 33;
 }
 
 /// The progress of a recording.

@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 /// At this age a row group is written. A killed recorder loses no more. `Writer::finish` unites
 /// small row groups.
 const CUT_AFTER: Duration = Duration::from_millis(500);
+/// Likewise for samples, which are few and may be recorded for days.
+const CUT_SAMPLES_AFTER: Duration = Duration::from_secs(60);
 
 /// An image whose journal begins.
 pub struct Begin {
@@ -150,7 +152,8 @@ impl Output {
         if writer.rows_in_memory() == 0 {
             self.cut = Instant::now();
         }
-        if self.cut.elapsed() < CUT_AFTER {
+        let is_sampled = self.metadata.sample_bytes > 0;
+        if self.cut.elapsed() < if is_sampled { CUT_SAMPLES_AFTER } else { CUT_AFTER } {
             return;
         }
         assembler.known(&mut self.metadata);

@@ -37,6 +37,7 @@ pub fn record_with(options: &Options, report: &mut dyn FnMut(Progress)) -> Resul
         follow: options.follow_children,
         stacks: options.stacks,
         embedded: options.embedded,
+        sample: options.sample,
     };
     let session = Session::create(&options.spool_folder, settings)?;
     let start_error = |cause| Error::Start { path: path.clone(), cause };

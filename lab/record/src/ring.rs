@@ -9,7 +9,7 @@ pub const SESSION_VARIABLE: &str = "KEEL_RECORDER_SESSION";
 pub const EXECUTED_NAME: &str = "executed";
 pub const CONTROL_MAGIC: u64 = 0x3130_4c52_5443_4c4b;
 pub const SPOOL_MAGIC: u64 = 0x3130_474e_4952_4c4b;
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Constants of a program's recording of itself, and of its chunks.
 pub const LOG_MAGIC: u64 = 0x314c_4f4f_5053_4c4b;
 pub const CHUNK_MAGIC: u64 = 0x314b_4e55_4843_4c4b;
@@ -238,6 +238,7 @@ const _: () = assert!(offset_of!(SpoolHeader, mapped_calls) == 64);
 const _: () = assert!(offset_of!(SpoolHeader, allocator) == 256);
 
 pub const STOP_TOO_MANY_THREADS: u32 = 3;
+pub const STOP_TOO_MANY_SAMPLES: u32 = 6;
 
 pub const CLOCK_TSC: u32 = 0;
 pub const CLOCK_MONOTONIC: u32 = 1;
@@ -259,8 +260,10 @@ pub struct Control {
     pub failed: AtomicU32,
     pub stacks: AtomicU32,
     pub embedded: AtomicU32,
+    pub sample_bytes: AtomicU64,
+    pub sample_seed: AtomicU64,
 }
-const _: () = assert!(size_of::<Control>() == 64);
+const _: () = assert!(size_of::<Control>() == 80);
 const _: () = assert!(offset_of!(Control, heartbeat) == 32);
 
 /// Slots of ring `index`.

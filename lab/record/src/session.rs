@@ -7,7 +7,7 @@ mod files;
 
 use self::files::{file_is_hole, is_whole, open_spool, reserve};
 use crate::ring::{self, Control, RawEvent, RingEntry, RingHeader, Slot, SpoolHeader};
-use crate::{Error, clock::Clock};
+use crate::{Error, Sample, clock::Clock};
 use memmap2::MmapRaw;
 use std::cell::Cell;
 use std::ffi::OsStr;
@@ -35,6 +35,8 @@ pub struct Settings {
     pub stacks: u32,
     /// Record the calls that programs report by keel/recorder.h, not malloc.
     pub embedded: bool,
+    /// Record samples.
+    pub sample: Option<Sample>,
 }
 
 /// A recording session: created before the program starts, removed when dropped.
@@ -84,6 +86,9 @@ impl Session {
         control.follow.store(u32::from(settings.follow), Relaxed);
         control.stacks.store(settings.stacks, Relaxed);
         control.embedded.store(u32::from(settings.embedded), Relaxed);
+        let Sample { bytes, seed } = settings.sample.unwrap_or_default();
+        control.sample_bytes.store(bytes, Relaxed);
+        control.sample_seed.store(seed, Relaxed);
         control.reader_pid.store(std::process::id(), Relaxed);
         control.magic.store(ring::CONTROL_MAGIC, Release);
         Ok(session)

@@ -45,7 +45,7 @@ pub struct Arguments {
     follow_children: bool,
     /// For a program with its own allocator: record the operations that it reports through
     /// keel/recorder.h. Do not record its calls of malloc
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with = "sample")]
     embedded: bool,
     /// Record the objects of a Python program, too. Python then uses malloc instead of its own
     /// pools (PYTHONMALLOC=malloc), and is slower
@@ -148,6 +148,8 @@ pub struct ProgressLine {
     in_place: bool,
     shown: bool,
     quiet: bool,
+    /// Only samples are recorded, so their numbers say nothing about the program.
+    sampled: bool,
     last: Progress,
 }
 
@@ -156,7 +158,7 @@ impl ProgressLine {
         let terminal = std::io::stderr().is_terminal();
         let last = Progress::default();
         let shown = (wanted || terminal) && !quiet;
-        ProgressLine { command, in_place: terminal, shown, quiet, last }
+        ProgressLine { command, in_place: terminal, shown, quiet, sampled: false, last }
     }
 
     /// Records with `record`, which reports its progress to the function that it gets. Prints the
@@ -166,6 +168,7 @@ impl ProgressLine {
         options: &Options,
         record: impl FnOnce(&mut dyn FnMut(Progress)) -> Result<Recorded, Error>,
     ) -> Result<Recorded, Error> {
+        self.sampled = options.sample.is_some();
         if !self.quiet {
             announce(self.command, options);
         }
@@ -202,13 +205,15 @@ impl ProgressLine {
         }
         let rate =
             (now.operations.saturating_sub(self.last.operations)) as f64 / seconds.max(0.001);
-        let text = format!(
-            "{command}: {:.1} s, {} operations, {} per second, {} live",
-            now.seconds,
-            format::count(now.operations),
-            format::count(rate as u64),
-            format::bytes(now.live_bytes)
-        );
+        let (time, operations) = (now.seconds, format::count(now.operations));
+        let text = if self.sampled {
+            format!("{command}: {time:.1} s, {operations} sampled operations")
+        } else {
+            let (rate, live) = (format::count(rate as u64), format::bytes(now.live_bytes));
+            format!(
+                "{command}: {time:.1} s, {operations} operations, {rate} per second, {live} live"
+            )
+        };
         if self.in_place {
             output::state(&format!("\r\x1b[2K{text}"));
         } else {
@@ -262,7 +267,8 @@ fn report(command: &str, recorded: &Recorded, follow_children: bool) {
         }
     }
     if silent > 0 {
-        say!("{command}: {silent} more processes allocated nothing and have no journal");
+        let why = if is_sampled(recorded) { "have no sample" } else { "allocated nothing" };
+        say!("{command}: {silent} more processes {why} and have no journal");
     }
     if recorded.still_runs {
         let by = if recorded.signal.is_some() { " by a signal" } else { "" };
@@ -287,6 +293,10 @@ fn report(command: &str, recorded: &Recorded, follow_children: bool) {
     }
 }
 
+fn is_sampled(recorded: &Recorded) -> bool {
+    recorded.journals.iter().any(|journal| journal.metadata.sample_bytes > 0)
+}
+
 fn summary(journal: &Journal, with_program: bool) -> String {
     let metadata = &journal.metadata;
     let mut text = String::new();
@@ -297,8 +307,9 @@ fn summary(journal: &Journal, with_program: bool) -> String {
     }
     let threads = metadata.threads.len();
     text += &format!(
-        "{} operations of {threads} thread{} in {:.2} s",
+        "{} {}operations of {threads} thread{} in {:.2} s",
         format::count(journal.operations),
+        if metadata.sample_bytes > 0 { "sampled " } else { "" },
         if threads == 1 { "" } else { "s" },
         journal.seconds
     );

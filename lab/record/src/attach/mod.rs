@@ -56,8 +56,13 @@ pub fn attach_with(
     let functions = target.functions()?;
     let writer = prepare_output(options)?;
     let kind = Clock::best_kind();
-    let settings =
-        Settings { clock_kind: kind, follow: false, stacks: options.stacks, embedded: false };
+    let settings = Settings {
+        clock_kind: kind,
+        follow: false,
+        stacks: options.stacks,
+        embedded: false,
+        sample: options.sample,
+    };
     let session = Session::create(&options.spool_folder, settings)?;
     session.control().root_pid.store(pid, SeqCst);
     let recorder = place_recorder(&target, options, &session)?;

@@ -92,7 +92,15 @@ pub struct Journal {
 
 impl Journal {
     pub fn read(path: &Path) -> Journal {
-        let reader = Reader::open(path).unwrap();
+        Journal::of(&Reader::open(path).unwrap())
+    }
+
+    /// As [`Journal::read`]; the rows may be samples.
+    pub fn read_any(path: &Path) -> Journal {
+        Journal::of(&Reader::open_any(path).unwrap())
+    }
+
+    fn of(reader: &Reader) -> Journal {
         let metadata = reader.metadata().clone();
         let mut rules = Rules::new(&metadata).unwrap();
         let (mut events, mut origins) = (Vec::new(), Vec::new());

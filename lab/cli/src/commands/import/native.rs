@@ -60,13 +60,13 @@ impl Kind {
         } else if keel_journal::is_partial(path) {
             Some(Kind::Partial)
         } else {
-            Reader::open(path).is_ok().then_some(Kind::Journal)
+            Reader::open_any(path).is_ok().then_some(Kind::Journal)
         }
     }
 }
 
 fn salvaged(salvaged: &Salvaged, input: &Path, output: &Path) -> Result<String> {
-    let reader = Reader::open(output)?;
+    let reader = Reader::open_any(output)?;
     let mut last = 0;
     for batch in reader.batches() {
         last = batch?.last().map_or(last, |event| event.time);

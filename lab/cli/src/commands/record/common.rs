@@ -6,9 +6,12 @@ use crate::format;
 use crate::layout::Layout;
 use anyhow::Result;
 use clap::Args;
-use keel_record::{Options, When};
+use keel_record::{Options, Sample, When};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Stack frames of a sample.
+const SAMPLE_STACKS: u32 = 32;
 
 /// What is recorded, until when, and what is printed meanwhile.
 #[derive(Args, Default)]
@@ -18,10 +21,19 @@ pub struct CommonArguments {
     length: Option<Duration>,
     /// Also record the call stack of each operation: the innermost DEPTH frames. `keel blame` needs
     /// them. Each frame costs some nanoseconds. Without this option, keel records only the calling
-    /// module, at no cost
-    #[arg(long, value_name = "DEPTH", default_value_t = 0, hide_default_value = true,
-          value_parser = clap::value_parser!(u32).range(0..=100))]
-    stacks: u32,
+    /// module, at no cost; with --sample, 32 frames
+    #[arg(long, value_name = "DEPTH", value_parser = clap::value_parser!(u32).range(0..=100))]
+    stacks: Option<u32>,
+    /// Record only samples: on average one allocation per BYTES allocated bytes, and the free of
+    /// its block. This costs a program some ten instructions per call, so it can run for days.
+    /// `keel info`, `keel blame` and `keel export --to pprof` estimate what all calls did; other
+    /// commands refuse samples [without a number: 512K]
+    #[arg(long, value_name = "BYTES", num_args = 0..=1, default_missing_value = "512K",
+          value_parser = sample)]
+    sample: Option<u64>,
+    /// With --sample: choose the same samples in each run of a program that makes the same calls
+    #[arg(long, value_name = "N", requires = "sample")]
+    sample_seed: Option<u64>,
     /// Leave out the calls of this module (a library or the program itself), and all operations on
     /// its blocks. MODULE is a path, or the beginning of a file name (libGLX_nvidia). This option
     /// can be repeated
@@ -50,7 +62,7 @@ pub struct CommonArguments {
 impl CommonArguments {
     /// Only --stacks is given.
     pub fn with_stacks(stacks: u32) -> CommonArguments {
-        CommonArguments { stacks, ..CommonArguments::default() }
+        CommonArguments { stacks: Some(stacks), ..CommonArguments::default() }
     }
 
     /// A recording into this journal. `usual`: what --last waits for unless the user named it.
@@ -59,7 +71,10 @@ impl CommonArguments {
             output,
             recorder_library: Layout::discover()?.library("libkeel_recorder.so")?,
             spool_folder: self.spool.unwrap_or_else(default_spool),
-            stacks: self.stacks,
+            stacks: self.stacks.unwrap_or(if self.sample.is_some() { SAMPLE_STACKS } else { 0 }),
+            sample: self
+                .sample
+                .map(|bytes| Sample { bytes, seed: self.sample_seed.unwrap_or_else(seed_of_now) }),
             skip_modules: self.skip_module,
             length: self.length,
             max_operations: self.max_events,
@@ -69,4 +84,16 @@ impl CommonArguments {
             ..Options::default()
         })
     }
+}
+
+fn sample(text: &str) -> Result<u64, String> {
+    match format::parse_size(text)? {
+        bytes if bytes <= Sample::MOST_BYTES => Ok(bytes),
+        _ => Err("give at most 8G".to_owned()),
+    }
+}
+
+fn seed_of_now() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    now.as_nanos() as u64 ^ u64::from(std::process::id()) << 48
 }

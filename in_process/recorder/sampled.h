@@ -1,0 +1,66 @@
+// The live blocks that a recording has sampled, and the distances between samples. This file
+// depends on nothing else of the recorder.
+//
+// A recording of samples records an allocation with a probability that depends on its size only,
+// and the release of each block whose allocation it recorded. A thread counts the bytes that it
+// allocates down from a random number with an exponential distribution of mean `sample_bytes`, and
+// records the allocation that reaches 0. Then it draws the next number. Because the distribution
+// has no memory, an allocation of `size` bytes is recorded with the probability
+//
+//   p = 1 - exp(-(size + 1) / sample_bytes)
+//
+// independently of all others, and represents 1 / p allocations. The added byte makes empty blocks
+// count. lab/journal/src/sample.rs has the same formula.
+//
+// A free must learn quickly that its block is no sample. It reads a counter: how many samples begin
+// in the block's system page, or in another page with the same counter. Neighbouring pages have
+// neighbouring counters, so the counters that a program needs are in few cache lines. Only when the
+// counter is not 0 the set of blocks is searched.
+//
+//   set:  SAMPLED_SLOTS addresses; a block is in one of the WINDOW slots from its hash on
+//
+// All functions may be called by several threads and by signal handlers at once.
+#ifndef KEEL_RECORDER_SAMPLED_H
+#define KEEL_RECORDER_SAMPLED_H
+
+#include "base/atomic.h"
+#include "base/attributes.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { SAMPLED_PAGES = 1 << 16, SAMPLED_SLOTS = 1 << 20, SAMPLED_PAGE_SHIFT = 12 };
+
+// `mask` selects the counter of a page. Without sampling there is one counter, which is not 0.
+struct sampled_pages {
+    uint64_t mask;
+    atomic_state counts[];
+};
+extern KEEL_HIDDEN struct sampled_pages* _Atomic sampled_pages;
+
+// All bits while samples are taken, else 0.
+extern KEEL_HIDDEN atomic_bits sampling_mask;
+
+// False: the block is no sample. True: everything is recorded, or the block may be a sample.
+KEEL_INLINE bool sampled_maybe(const void* block) {
+    const struct sampled_pages* pages = atomic_get(&sampled_pages);
+    uint64_t page = (uint64_t)block >> SAMPLED_PAGE_SHIFT;
+    return KEEL_UNLIKELY(atomic_get(&pages->counts[page & pages->mask]) != 0);
+}
+
+// Begins to take samples, with an empty set. False: there is no memory for it.
+bool sampled_begin(void);
+
+// From now on everything is recorded, or nothing.
+void sampled_end(void);
+
+// Adds a block. False: there is no room.
+bool sampled_add(const void* block);
+
+// Removes a block. False: it is not in the set.
+bool sampled_remove(const void* block);
+
+// Draws a number of bytes: floor(X), where X has an exponential distribution with this mean, which
+// is below 2^34. `random` is the state of the generator.
+uint64_t sampled_distance(uint64_t* random, uint64_t mean);
+
+#endif

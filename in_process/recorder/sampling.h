@@ -1,0 +1,63 @@
+// Which allocations are recorded: all, or samples (sampled.h).
+//
+//   malloc, nearly always, while samples are taken:
+//     left = countdown & sampling_mask    larger than the size?
+//     next.malloc
+//     sampling_passed                     countdown = left - size - 1
+//   free, nearly always:
+//     sampled_maybe                       one counter
+//     next.free
+//
+// A function of an allocator may call another one by name. Then the inner call counts the bytes,
+// and the outer one sees that the countdown has changed.
+#ifndef KEEL_RECORDER_SAMPLING_H
+#define KEEL_RECORDER_SAMPLING_H
+
+#include "sampled.h"
+#include "thread.h"
+
+// The state before an allocation: whether calls are recorded, this thread's next index, and its
+// countdown.
+struct before {
+    bool on;
+    uint64_t head;
+    uint64_t left;
+};
+KEEL_INLINE struct before before_call(void) {
+    bool on = recording(); // may reset the others
+    return (struct before){on, recorder_thread.head, recorder_thread.countdown};
+}
+
+// An allocation of fewer bytes is no sample. 0 if everything is recorded.
+KEEL_INLINE uint64_t sampling_left(void) {
+    return recorder_thread.countdown & atomic_get(&sampling_mask);
+}
+
+// Counts an allocation of `size` bytes, less than `left`.
+KEEL_INLINE void sampling_passed(uint64_t left, size_t size) {
+    if (KEEL_LIKELY(recorder_thread.countdown == left)) recorder_thread.countdown = left - 1 - size;
+}
+
+// Counts an allocation, and returns true if it is a sample, which is then in the set.
+bool sampling_takes(uint64_t left, const void* block, size_t size);
+
+// Returns true if the allocation is to be recorded: it succeeded, the allocator has not called
+// another function for it, which recorded it, and it is a sample if samples are taken.
+KEEL_INLINE bool allocation_counts(struct before before, const void* block, size_t size) {
+    if (!before.on || block == NULL) return false;
+    if (KEEL_UNLIKELY(recorder_thread.head != before.head) &&
+        thread_recorded_allocation(before.head, block))
+        return false;
+    return session.sample_bytes == 0 || sampling_takes(before.left, block, size);
+}
+
+// Returns true if the release of the block is to be recorded. A sample is then no longer in the
+// set.
+KEEL_INLINE bool release_counts(const void* block) {
+    return session.sample_bytes == 0 || sampled_remove(block);
+}
+
+// A realloc of this block has failed: it is still live.
+void sampling_keeps(const void* block);
+
+#endif
