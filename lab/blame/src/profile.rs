@@ -18,6 +18,8 @@ pub enum Unit {
     Bytes,
     /// Nanoseconds.
     Nanoseconds,
+    /// The square of a standard error.
+    Variance,
 }
 
 /// A kind of value.
@@ -71,9 +73,29 @@ pub struct Profile {
     /// The allocators of [`Sample::compared`]: all, even if the profile has only the columns of
     /// one.
     pub compared: Vec<String>,
+    /// The mean distance of samples, if the values are estimated from samples; else 0.
+    pub sample_bytes: u64,
 }
 
 impl Profile {
+    /// The standard error of a value of this column, if it is estimated: `values` are those of the
+    /// stacks that it is the sum of.
+    pub fn standard_error(&self, column: usize, values: &[u64]) -> Option<f64> {
+        let name = format!("{}-variance", self.columns.get(column)?.kind.name);
+        let at = self.columns.iter().position(|column| column.kind.name == name)?;
+        values.get(at).map(|variance| (*variance as f64).sqrt())
+    }
+
+    /// Removes the variances, which formats of other tools cannot express.
+    pub fn drop_variances(&mut self) {
+        let is_kept = |index: &usize| self.columns[*index].kind.unit != Unit::Variance;
+        let kept: Vec<usize> = (0..self.columns.len()).filter(is_kept).collect();
+        for sample in &mut self.samples {
+            sample.values = kept.iter().map(|index| sample.values[*index]).collect();
+        }
+        self.columns.retain(|column| column.kind.unit != Unit::Variance);
+    }
+
     /// The index of a column; the allocator of a journal's columns is "".
     pub fn column(&self, name: &str, allocator: &str) -> Option<usize> {
         self.columns
@@ -178,5 +200,6 @@ pub(crate) fn named(
         // Only the modules through which a stack passes were searched.
         modules: modules.filter_map(|(module, state)| Some((module, state?))).collect(),
         compared: Vec::new(),
+        sample_bytes: 0,
     }
 }

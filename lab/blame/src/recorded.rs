@@ -2,7 +2,7 @@
 
 use crate::error::BlameError;
 use crate::over_time::{OverTime, Parts};
-use crate::tally::{Block, PeakFinder, Tally};
+use crate::tally::{Block, PeakFinder, Tally, Weights};
 use keel_journal::{Module, Stacks};
 use keel_results::raw::{AgeReader, OPERATIONS_FILE, OperationReader, STACKS_FILE, StackReader};
 use serde::Deserialize;
@@ -57,7 +57,7 @@ pub(crate) fn requested_in(
         }
         peak.end_row();
     })?;
-    let mut tally = Tally::new(parts, short_ns);
+    let mut tally = Tally::new(parts, short_ns, Weights(None));
     each_step(folder, &mut |step| {
         step.released.iter().for_each(|row| tally.release(*row, step.block.time));
         if !step.is_free {

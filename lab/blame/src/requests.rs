@@ -5,8 +5,8 @@ use crate::error::BlameError;
 use crate::explained::Explained;
 use crate::over_time::{OverTime, Parts};
 use crate::profile::{ByStack, Column, Profile, named, over_the_whole_time};
-use crate::tally::{Block, PeakFinder, REQUESTED, Tally};
-use keel_journal::{Event, Origin, Reader};
+use crate::tally::{Block, PeakFinder, REQUESTED, SAMPLED, Tally, Weights};
+use keel_journal::{Event, Origin, Reader, Sampling};
 
 /// Attributes each block of the journal to the stack that allocated it. A block is short-lived if
 /// it is released within `short_ns`. The journal is read twice, with memory for the live blocks.
@@ -43,8 +43,11 @@ pub fn requested_over_time(
 
 fn profile(reader: &Reader, values: ByStack, folders: &DebugFolders) -> Profile {
     let metadata = reader.metadata();
-    let columns = REQUESTED.map(|kind| Column { kind, allocator: String::new() }).to_vec();
-    named(columns, values, (&metadata.modules, &metadata.stacks), folders)
+    let sampled = if metadata.sample_bytes > 0 { &SAMPLED[..] } else { &[] };
+    let kinds = REQUESTED.iter().chain(sampled);
+    let columns = kinds.map(|kind| Column { kind: *kind, allocator: String::new() }).collect();
+    let named = named(columns, values, (&metadata.modules, &metadata.stacks), folders);
+    Profile { sample_bytes: metadata.sample_bytes, ..named }
 }
 
 fn tally(
@@ -56,16 +59,17 @@ fn tally(
     if reader.metadata().stacks.is_empty() {
         return Err(BlameError::NoStacks(reader.path().to_path_buf()));
     }
+    let weights = Weights(Sampling::of(reader.metadata()));
     let (mut peak, mut span_ns) = (PeakFinder::default(), 0);
     each(reader, progress, &mut |event, _| {
         span_ns = event.time;
         peak.release(event.released);
         if event.created != 0 {
-            peak.create(event.created, event.size);
+            peak.create(event.created, weights.of(event.size).bytes);
         }
         peak.end_row();
     })?;
-    let mut tally = Tally::new(Parts { count: parts, span_ns }, short_ns);
+    let mut tally = Tally::new(Parts { count: parts, span_ns }, short_ns, weights);
     let mut row = 0;
     each(reader, progress, &mut |event, origin| {
         tally.release(event.released, event.begin);
@@ -78,6 +82,7 @@ fn tally(
         }
         row += 1;
     })?;
+    tally.values.rows_mut().for_each(|values| weights.whole(values));
     Ok(tally.values)
 }
 

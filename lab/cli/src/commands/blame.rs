@@ -180,6 +180,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             "input": arguments.input,
             "sorted_by": profile.columns[sort],
             "columns": profile.columns,
+            "sample_bytes": profile.sample_bytes,
             "call_sites": sites.sites.len(),
             "sites": table::json(&shown),
             "without_stack": sites.unknown,
@@ -246,7 +247,7 @@ fn read(arguments: &Arguments) -> Result<Option<(Profile, Vec<pinned::Total>)>> 
 
 /// What the call stacks of a journal requested.
 pub fn requested(path: &Path, short_us: u64) -> Result<Profile> {
-    let reader = Reader::open(path)?;
+    let reader = Reader::open_any(path)?;
     let bar = progress::bar(2 * reader.rows(), "operations");
     bar.set_message("reading");
     let short_ns = short_us.saturating_mul(1000);

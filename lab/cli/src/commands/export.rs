@@ -300,13 +300,14 @@ fn stacks(arguments: &Arguments, form: StackForm, output: &mut (dyn Write + Send
     if form == StackForm::Firefox {
         return firefox(arguments, output);
     }
-    let profile = match arguments.input.is_dir() {
+    let mut profile = match arguments.input.is_dir() {
         true => {
             let allocator = arguments.allocator.as_deref();
             blame::measured(&arguments.input, arguments.budget, blame::SLOW_US, allocator)?
         }
         false => blame::requested(&arguments.input, blame::SHORT_LIVED_US)?,
     };
+    profile.drop_variances();
     let allocator = arguments.allocator.as_deref();
     let column = blame::chosen_column(&profile, arguments.weight, allocator, "--weight")?;
     blame::warnings(&profile).iter().for_each(|warning| say!("note: {warning}"));

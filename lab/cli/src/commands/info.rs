@@ -1,18 +1,22 @@
 //! `keel info`: the contents of a journal.
 
+mod sampled;
 mod top;
 
 use crate::{format, output, progress};
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
 use keel_journal::analysis::{Distribution, Facts, WrongFree};
-use keel_journal::{CACHE_LEVELS, Caches, Metadata, Reader, Violation};
+use keel_journal::{CACHE_LEVELS, Caches, Metadata, Reader, Totals, Violation};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Show the contents of a journal: operations, threads, memory, sizes and lifetimes
+///
+/// If the journal has only samples (`keel record --sample`), the command shows estimates of the
+/// totals and of the live blocks, with their standard errors, and nothing about single rows.
 ///
 /// With --verify the exit code is 1 if the journal is not valid.
 #[derive(Args)]
@@ -39,9 +43,13 @@ pub struct Arguments {
 
 /// Runs the subcommand.
 pub fn run(arguments: Arguments) -> Result<ExitCode> {
-    let reader = Reader::open(&arguments.file)?;
+    let reader = Reader::open_any(&arguments.file)?;
     let bar = progress::bar(reader.rows(), "operations");
     bar.set_message("reading");
+    if let Some(totals) = keel_journal::totals(&reader, &mut |rows| bar.set_position(rows))? {
+        bar.finish_and_clear();
+        return run_sampled(&arguments, &reader, &totals);
+    }
     let facts = keel_journal::analysis::analyse(&reader, &mut |rows| bar.set_position(rows))?;
     bar.set_message("verifying");
     let verdict = match arguments.verify {
@@ -60,7 +68,37 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     } else {
         output::print(&text(&reader, &facts, top.as_ref(), &verdict))?;
     }
-    Ok(if matches!(verdict, Verdict::Broken(_)) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(verdict.exit_code())
+}
+
+/// For a journal of samples.
+fn run_sampled(arguments: &Arguments, reader: &Reader, totals: &Totals) -> Result<ExitCode> {
+    if arguments.top.is_some() {
+        bail!("--top counts rows, and this journal has only samples: use keel blame");
+    }
+    let verdict = match arguments.verify {
+        true => Verdict::of(keel_journal::analysis::verify(reader, &mut |_| {})?),
+        false => Verdict::NotChecked,
+    };
+    if arguments.json {
+        output::print_json(&serde_json::json!({
+            "file": reader.path(),
+            "bytes": reader.bytes(),
+            "valid": verdict.valid(),
+            "violation": verdict.violation(),
+            "sampled": totals,
+            "metadata": reader.metadata(),
+        }))?;
+    } else {
+        let mut out = String::new();
+        let mut line = |text: String| out += &(text.trim_end().to_owned() + "\n");
+        line(format!("{}: {}", reader.path().display(), format::bytes(reader.bytes())));
+        describe_metadata(reader.metadata(), &mut line);
+        sampled::text(totals, reader.metadata(), &mut line);
+        describe_verdict(&verdict, reader.rows(), &mut line);
+        output::print(&out)?;
+    }
+    Ok(verdict.exit_code())
 }
 
 /// Prints the modules and the call sites with the most operations, as with --top.
@@ -84,6 +122,35 @@ enum Verdict {
 impl Verdict {
     fn of(violation: Option<Violation>) -> Verdict {
         violation.map_or(Verdict::Valid, Verdict::Broken)
+    }
+
+    fn valid(&self) -> Option<bool> {
+        match self {
+            Verdict::NotChecked => None,
+            Verdict::Valid => Some(true),
+            Verdict::Broken(_) => Some(false),
+        }
+    }
+
+    fn violation(&self) -> Option<String> {
+        match self {
+            Verdict::Broken(violation) => Some(violation.to_string()),
+            _ => None,
+        }
+    }
+
+    fn exit_code(&self) -> ExitCode {
+        if matches!(self, Verdict::Broken(_)) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    }
+}
+
+fn describe_verdict(verdict: &Verdict, rows: u64, line: &mut impl FnMut(String)) {
+    match verdict {
+        Verdict::NotChecked => {}
+        Verdict::Valid => {
+            line(format!("\nvalid: all {} rows follow every rule", format::count(rows)))
+        }
+        Verdict::Broken(violation) => line(format!("\nNOT VALID: {violation}")),
     }
 }
 
@@ -119,15 +186,8 @@ fn json(
         columns: columns
             .map(|column| Column { name: column.name, bytes: column.compressed })
             .collect(),
-        valid: match verdict {
-            Verdict::NotChecked => None,
-            Verdict::Valid => Some(true),
-            Verdict::Broken(_) => Some(false),
-        },
-        violation: match verdict {
-            Verdict::Broken(violation) => Some(violation.to_string()),
-            _ => None,
-        },
+        valid: verdict.valid(),
+        violation: verdict.violation(),
         facts,
         top,
         metadata: reader.metadata(),
@@ -163,13 +223,7 @@ fn text(reader: &Reader, facts: &Facts, top: Option<&top::Top>, verdict: &Verdic
     if let Some(top) = top {
         top::text(top, &mut line);
     }
-    match verdict {
-        Verdict::NotChecked => {}
-        Verdict::Valid => {
-            line(format!("\nvalid: all {} rows follow every rule", format::count(facts.operations)))
-        }
-        Verdict::Broken(violation) => line(format!("\nNOT VALID: {violation}")),
-    }
+    describe_verdict(verdict, facts.operations, &mut line);
     if let Some(first) = &facts.wrong_frees.first {
         line(format!("\nfound: {}", wrong_frees(facts.wrong_frees.count, first)));
     }

@@ -281,7 +281,7 @@ fn sample_table(samples: &Samples<'_>, column: usize, tables: &mut Tables) -> Va
         "stack": stacks,
         "weight": weights,
         "weightType": match unit {
-            Unit::Count => "samples",
+            Unit::Count | Unit::Variance => "samples",
             Unit::Bytes => "bytes",
             Unit::Nanoseconds => "tracing-ms",
         },

@@ -5,7 +5,7 @@ use super::label;
 use crate::message::Message;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use keel_blame::{ModuleState, Profile, Unit};
+use keel_blame::{Column, ModuleState, Profile, Unit};
 use rustc_hash::FxHashMap;
 use std::io::{self, Write};
 
@@ -18,11 +18,11 @@ pub fn pprof(profile: &Profile, column: usize, output: &mut dyn Write) -> io::Re
     let mut whole = Message::default();
     for described in &profile.columns {
         let unit = match described.kind.unit {
-            Unit::Count => "count",
+            Unit::Count | Unit::Variance => "count",
             Unit::Bytes => "bytes",
             Unit::Nanoseconds => "nanoseconds",
         };
-        let name = name(&label(described));
+        let name = name(described);
         let mut kind = Message::default();
         kind.number(1, strings.index(&name)).number(2, strings.index(unit));
         whole.message(1, &kind);
@@ -37,7 +37,12 @@ pub fn pprof(profile: &Profile, column: usize, output: &mut dyn Write) -> io::Re
     }
     mappings(profile, &mut strings, &mut whole);
     functions(profile, &mut strings, &mut whole);
-    let default = strings.index(&name(&label(&profile.columns[column])));
+    if profile.sample_bytes > 0 {
+        let mut kind = Message::default();
+        kind.number(1, strings.index("space")).number(2, strings.index("bytes"));
+        whole.message(11, &kind).number(12, profile.sample_bytes);
+    }
+    let default = strings.index(&name(&profile.columns[column]));
     for text in &strings.texts {
         whole.text(6, text);
     }
@@ -48,9 +53,16 @@ pub fn pprof(profile: &Profile, column: usize, output: &mut dyn Write) -> io::Re
     Ok(profile.samples.len() as u64)
 }
 
-/// A name that can be an option of `pprof -sample_index`.
-fn name(label: &str) -> String {
-    label.replace(' ', "_")
+/// A name that can be an option of `pprof -sample_index`; that which heap profiles usually have, if
+/// there is one.
+fn name(column: &Column) -> String {
+    match (column.allocator.as_str(), column.kind.name) {
+        ("", "calls") => "alloc_objects".to_owned(),
+        ("", "bytes") => "alloc_space".to_owned(),
+        ("", "kept-blocks") => "inuse_objects".to_owned(),
+        ("", "kept") => "inuse_space".to_owned(),
+        _ => label(column).replace(' ', "_"),
+    }
 }
 
 /// The modules. They say that all names are known, so that pprof does not look for them.

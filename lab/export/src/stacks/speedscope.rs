@@ -36,7 +36,7 @@ pub fn speedscope(
             "type": "sampled",
             "name": label(described),
             "unit": match described.kind.unit {
-                Unit::Count => "none",
+                Unit::Count | Unit::Variance => "none",
                 Unit::Bytes => "bytes",
                 Unit::Nanoseconds => "nanoseconds",
             },

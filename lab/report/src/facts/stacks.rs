@@ -113,7 +113,7 @@ impl Stacks {
                 let is_twice = matches!(*name, "calls" | "bytes") && !column.allocator.is_empty();
                 if column.kind.name == *name && !is_twice {
                     let unit = match column.kind.unit {
-                        Unit::Count => "count",
+                        Unit::Count | Unit::Variance => "count",
                         Unit::Bytes => "bytes",
                         Unit::Nanoseconds => "duration",
                     };

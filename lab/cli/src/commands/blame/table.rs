@@ -34,9 +34,18 @@ pub fn text(shown: &Shown<'_>) -> String {
             format!(" on {}", sorted.allocator)
         }
     );
+    if profile.sample_bytes > 0 {
+        let _ = writeln!(
+            text,
+            "Estimated from samples, one per {} allocated bytes. ± is one standard error.\n",
+            format::count(profile.sample_bytes)
+        );
+    }
     let columns = columns(shown);
+    // With a standard error: ` ±12 %`.
+    let least = if profile.sample_bytes > 0 { 17 } else { 10 };
     let widths: Vec<usize> =
-        columns.iter().map(|column| title(shown, *column).chars().count().max(10) + 2).collect();
+        columns.iter().map(|column| title(shown, *column).chars().count().max(least) + 2).collect();
     for (column, width) in columns.iter().zip(&widths) {
         let _ = write!(text, "{:>width$}", title(shown, *column));
     }
@@ -45,7 +54,8 @@ pub fn text(shown: &Shown<'_>) -> String {
     let values = |values: &[u64]| -> String {
         let cell = |(column, width): (&usize, &usize)| {
             let width = *width;
-            format!("{:>width$}", with_unit(values[*column], &profile.columns[*column]))
+            let text = with_unit(values[*column], &profile.columns[*column]);
+            format!("{:>width$}", text + &error(profile, *column, values))
         };
         columns.iter().zip(&widths).map(cell).collect()
     };
@@ -110,9 +120,19 @@ fn title<'a>(shown: &Shown<'a>, column: usize) -> &'a str {
 
 fn with_unit(value: u64, column: &Column) -> String {
     match column.kind.unit {
-        Unit::Count => format::count(value),
+        Unit::Count | Unit::Variance => format::count(value),
         Unit::Bytes => format::bytes(value),
         Unit::Nanoseconds => format::nanoseconds(value),
+    }
+}
+
+/// ` ±3 %`: the standard error of an estimated value.
+fn error(profile: &Profile, column: usize, values: &[u64]) -> String {
+    match profile.standard_error(column, values) {
+        Some(error) if values[column] > 0 => {
+            format!(" ±{:.0} %", error * 100.0 / values[column] as f64)
+        }
+        _ => String::new(),
     }
 }
 
