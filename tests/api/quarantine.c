@@ -7,6 +7,7 @@
 #include <keel/keel.h>
 #include <keel/runtime.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,9 +21,22 @@ enum { GUARD_INSTALL = 102, GUARD_REMOVE = 103 };
 // A system before Linux 6.13, which has no MADV_GUARD_INSTALL; or one that refuses it from now on,
 // or only to remove guards.
 static bool refuses_guards, refuses_to_remove;
+
+// A call by which the keeper guards so many bytes does not return while this process forks.
+static atomic_size_t held_up_bytes;
+static atomic_bool is_held_up;
+static int hold_up(long result, size_t bytes) {
+    if (bytes < held_up_bytes || held_up_bytes == 0 || gettid() == getpid()) return (int)result;
+    is_held_up = true;
+    while (held_up_bytes != 0) usleep(1000);
+    return (int)result;
+}
+
 __attribute__((visibility("default"))) int madvise(void* start, size_t bytes, int advice) {
     bool refuses = refuses_guards || getenv("QUARANTINE_NO_GUARDS") != NULL;
     refuses |= refuses_to_remove && advice == GUARD_REMOVE;
+    if (!refuses && advice == GUARD_INSTALL)
+        return hold_up(syscall(SYS_madvise, start, bytes, advice), bytes);
     if (!refuses || (advice != GUARD_INSTALL && advice != GUARD_REMOVE))
         return (int)syscall(SYS_madvise, start, bytes, advice);
     errno = EINVAL;
@@ -31,9 +45,13 @@ __attribute__((visibility("default"))) int madvise(void* start, size_t bytes, in
 
 // A process that has as many mappings as it may have: none can be divided.
 static bool refuses_to_open;
+static int refused_calls;
 __attribute__((visibility("default"))) int mprotect(void* start, size_t bytes, int protection) {
-    if (!refuses_to_open || (protection & PROT_WRITE) == 0)
-        return (int)syscall(SYS_mprotect, start, bytes, protection);
+    if (!refuses_to_open || (protection & PROT_WRITE) == 0) {
+        long result = syscall(SYS_mprotect, start, bytes, protection);
+        return protection == PROT_NONE ? hold_up(result, bytes) : (int)result;
+    }
+    refused_calls++;
     errno = ENOMEM;
     return -1;
 }
@@ -129,6 +147,24 @@ TEST(what_the_system_refuses_to_open_is_not_lost) {
     refuses_to_open = false;
     kl_free(kl_malloc(BYTES));
     CHECK(held_bytes() - before < 2 * BYTES);
+}
+
+// All places have closed blocks. The first refusal is enough.
+TEST(a_free_asks_the_system_once) {
+    enum { PLACES = 16, BLOCKS = 4 * PLACES, BYTES = 200000, CYCLE_US = 1000 };
+    CHECK(kl_malloc(128u * MIB) != NULL);
+    char* blocks[BLOCKS];
+    for (int i = 0; i < BLOCKS; i++) CHECK((blocks[i] = kl_malloc(BYTES)) != NULL);
+    int most = 0;
+    for (int i = 0; i < BLOCKS; i++) {
+        refuses_to_open = i >= PLACES;
+        refused_calls = 0;
+        kl_free(blocks[i]);
+        if (refused_calls > most) most = refused_calls;
+        usleep(CYCLE_US);
+    }
+    CHECK_WITH(most == 1, "%d calls", most);
+    refuses_to_open = false;
 }
 
 // Blocks of a page return in the order of their frees, except that each 16 of them are mixed.
@@ -318,6 +354,36 @@ TEST(what_the_system_refuses_to_unguard_waits) {
         CHECK_WITH(held_bytes() - before <= (PLACES + 4) * HELD_BYTES, "turn %d", turn);
     }
     refuses_to_remove = false;
+}
+
+// Only the memory of the quarantine is left. The block has its guards, but is in no place yet.
+static void use_what_the_keeper_held(void) {
+    enum { BYTES = 3 * MIB };
+    CHECK(kl_limit((size_t)held_bytes()) == 0);
+    char* block = kl_malloc(BYTES);
+    CHECK(block != NULL);
+    memset(block, 1, BYTES);
+    kl_free(block);
+}
+TEST(a_child_has_the_block_that_the_keeper_is_guarding) {
+    enum { BYTES = 3 * MIB };
+    kl_option_set(kl_option_reset_delay, 10);
+    CHECK(kl_keeper_start());
+    char* block = kl_malloc(BYTES);
+    CHECK(block != NULL);
+    memset(block, 1, BYTES);
+    held_up_bytes = BYTES;
+    kl_free(block);
+    while (!is_held_up) usleep(1000);
+    pid_t child = fork();
+    if (child == 0) {
+        held_up_bytes = 0;
+        use_what_the_keeper_held();
+        _exit(0);
+    }
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    held_up_bytes = 0;
 }
 TEST_DIES(an_access_to_a_freed_block_faults, SIGSEGV, "") {
     char* block = kl_malloc(300000);

@@ -11,8 +11,9 @@
 // the program never puts a block into the second stage, and takes one out only for want of memory.
 //
 // If the system refuses to make a block accessible, because the process has as many mappings as it
-// may have, the block keeps its place, and leaves later. The next one takes another place. If none
-// is left, or there is no room for its bytes, the next one is released at once.
+// may have, the block keeps its place, and leaves later; a free asks the system once. The next one
+// takes another place. If none is left, or there is no room for its bytes, the next one is released
+// at once.
 #include "allocator/large/large.h"
 #include "allocator/large/quarantine.h"
 #include "allocator/space/run.h"
@@ -48,8 +49,9 @@ static bool is_as_freed(const struct page* page) {
     return true;
 }
 
-static void require_as_freed(const struct page* page) {
-    if (is_as_freed(page)) return;
+static void require_as_freed(struct quarantined range) {
+    const struct page* page = page_of(range.start);
+    if (range.access == ACCESS_UNKNOWN || is_as_freed(page)) return;
     panic_block(FAULT_AFTER_FREE, page->start,
                 (struct fault_block){.bytes = page->usable, .thread = os_thread_id()});
 }
@@ -76,45 +78,52 @@ static bool may_close(void) {
 }
 
 static void range_close(struct quarantined* range) {
-    KEEL_ASSERT(range->closed == 0);
+    KEEL_ASSERT(range->access == ACCESS_OPEN);
     if (!may_have_guards(range->start) || !may_close()) return;
     os_forbid_access(range->start, range->bytes);
-    range->closed = 1;
+    range->access = ACCESS_CLOSED;
 }
 
 // False: the system refuses.
 static bool range_reopen(struct quarantined range) {
-    return range.closed == 0 || os_allow_writing(range.start, range.bytes);
+    if (range.access == ACCESS_UNKNOWN && !os_unguard(range.start, range.bytes)) return false;
+    return range.access == ACCESS_OPEN || os_allow_writing(range.start, range.bytes);
 }
 
-// The memory of a block that leaves a stage goes back. False: the system refuses.
-typedef bool leave_function(struct quarantined range);
-
-static bool leave_warm(struct quarantined range) {
+static bool range_unseal(struct quarantined range) {
     if (!range_reopen(range)) return false;
-    const struct page* page = page_of(range.start);
-    require_as_freed(page);
-    *(uint64_t*)page->start = 0;
-    large_unseal(page);
-    run_release(range.start, (unsigned)(range.bytes / SLICE_BYTES));
-    return true;
-}
-
-static bool leave_guarded(struct quarantined range) {
-    if (!os_unguard(range.start, range.bytes)) return false;
-    run_release_empty(range.start, (unsigned)(range.bytes / SLICE_BYTES));
+    require_as_freed(range);
+    *(uint64_t*)range.start = 0;
+    large_unseal(page_of(range.start));
     return true;
 }
 
 static const struct quarantined none = {0};
 
+// The memory of a block that leaves a stage goes back. False: the system refuses. `refused`, if not
+// NULL: the system has refused it for another block, and is not asked again.
+static bool leave(struct quarantine* stage, unsigned at, struct quarantined range, bool* refused) {
+    bool asks = stage == &guarded || range.access != ACCESS_OPEN;
+    if (asks && refused != NULL && *refused) return false;
+    bool usable = stage == &guarded ? os_unguard(range.start, range.bytes) : range_unseal(range);
+    if (!usable && refused != NULL) *refused = true;
+    if (!usable) return false;
+    quarantine_note(stage, at, none); // first: slices are released once
+    unsigned slices = (unsigned)(range.bytes / SLICE_BYTES);
+    if (stage == &guarded)
+        run_release_empty(range.start, slices);
+    else
+        run_release(range.start, slices);
+    return true;
+}
+
 // Holds a place from which the range has left. QUARANTINE_PLACES: none can leave.
-static unsigned place_make(struct quarantine* stage, leave_function* leave) {
+static unsigned place_make(struct quarantine* stage, bool* refused) {
     struct quarantined oldest;
     for (unsigned tries = 0; tries < QUARANTINE_PLACES; tries++) {
         unsigned at = quarantine_turn(stage);
         if (!quarantine_hold(stage, at, &oldest)) continue;
-        if (oldest.start == NULL || leave(oldest)) return at;
+        if (oldest.start == NULL || leave(stage, at, oldest, refused)) return at;
         quarantine_set(stage, at, oldest);
     }
     return QUARANTINE_PLACES;
@@ -122,14 +131,14 @@ static unsigned place_make(struct quarantine* stage, leave_function* leave) {
 
 // Lets the ranges leave, from the oldest on, until at most this many bytes are left. False: some
 // cannot.
-static bool stage_shrink(struct quarantine* stage, int64_t bytes, leave_function* leave) {
+static bool stage_shrink(struct quarantine* stage, int64_t bytes, bool* refused) {
     unsigned next = atomic_get(&stage->next);
     struct quarantined range;
     bool all = true;
     for (unsigned i = 0; i < QUARANTINE_PLACES && atomic_get(&stage->bytes) > bytes; i++) {
         unsigned at = (next + i) % QUARANTINE_PLACES;
         if (quarantine_at(stage, at) == 0 || !quarantine_hold(stage, at, &range)) continue;
-        bool leaves = range.start == NULL || leave(range);
+        bool leaves = range.start == NULL || leave(stage, at, range, refused);
         quarantine_set(stage, at, leaves ? none : range);
         all &= leaves;
     }
@@ -145,18 +154,21 @@ static int64_t bytes_admitted(void) {
 
 void large_quarantine_enter(struct page* page) {
     KEEL_ASSERT(KEEL_SECURE && (atomic_get(&page->owner) & PAGE_LARGE) != 0);
-    struct quarantined range = {page->start, page->bytes, os_thread_id(), 0};
+    struct quarantined range = {page->start, page->bytes, os_thread_id(), ACCESS_OPEN};
     const int64_t admitted = bytes_admitted();
+    bool refused = false;
     mark_freed(page);
     large_end(page);
     // A block that is larger than what is admitted is the only one.
-    unsigned at = stage_shrink(&warm, admitted - (int64_t)range.bytes, leave_warm)
-                      ? place_make(&warm, leave_warm)
+    unsigned at = stage_shrink(&warm, admitted - (int64_t)range.bytes, &refused)
+                      ? place_make(&warm, &refused)
                       : QUARANTINE_PLACES;
     if (at == QUARANTINE_PLACES) {
-        (void)leave_warm(range); // it is not closed
+        (void)range_unseal(range); // it is not closed
+        run_release(range.start, (unsigned)(range.bytes / SLICE_BYTES));
         return;
     }
+    quarantine_note(&warm, at, range);
     range_close(&range);
     quarantine_set(&warm, at, range);
 }
@@ -178,15 +190,16 @@ void large_require_not_freed(const void* address) {
 // From the first stage to the second. If the system refuses, the block stays where it is.
 static void guard_range(unsigned warm_at) {
     struct quarantined range;
+    bool refused = false;
     if (!quarantine_hold(&warm, warm_at, &range)) return;
-    unsigned at = range.start == NULL ? QUARANTINE_PLACES : place_make(&guarded, leave_guarded);
+    unsigned at = range.start == NULL ? QUARANTINE_PLACES : place_make(&guarded, &refused);
     bool leaves = at != QUARANTINE_PLACES && range_reopen(range);
     if (leaves) {
-        require_as_freed(page_of(range.start));
+        require_as_freed(range);
         (void)os_guard(range.start, range.bytes);
     }
+    quarantine_set(&warm, warm_at, leaves ? none : range); // first: it is in one place at most
     if (at != QUARANTINE_PLACES) quarantine_set(&guarded, at, leaves ? range : none);
-    quarantine_set(&warm, warm_at, leaves ? none : range);
 }
 
 bool large_quarantine_guard(uint64_t now_ms, uint64_t delay_ms) {
@@ -212,8 +225,8 @@ bool large_quarantine_guard(uint64_t now_ms, uint64_t delay_ms) {
 }
 
 void large_quarantine_end(void) {
-    (void)stage_shrink(&warm, 0, leave_warm);
-    (void)stage_shrink(&guarded, 0, leave_guarded);
+    (void)stage_shrink(&warm, 0, NULL);
+    (void)stage_shrink(&guarded, 0, NULL);
 }
 
 void large_quarantine_forget(void) {
