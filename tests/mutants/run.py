@@ -38,7 +38,7 @@ def unit(names, variant="checked"):
     for name in names:
         if not (ROOT / "tests/unit/allocator" / f"{name}.c").exists():
             sys.exit(f"run.py names a test that is not in tests/unit/allocator: {name}")
-    tests = [f"allocator_{t}_{variant}" for t in names]
+    tests = [f"allocator_{t}_{variant}" if variant else f"allocator_{t}" for t in names]
     return tests, [("", f"{{build}}/tests/unit/allocator/{t}") for t in tests]
 
 
@@ -68,6 +68,7 @@ GUARDED = ("guarded", (["guarded-blocks"],
 QUICK = [
     ("unit", unit(["modules", "packed", "scale", "slow_paths", "growth", "threads", "forked",
                    "keeper", "near_limit", "cold_pages", "fill", "policy", "refills", "held"])),
+    ("page faults", unit(["faults"], None)),
     ("work bounds", counted(["modules", "threads"])),
     ("interleavings", explored(["lock", "remote_queue", "windows", "mappings", "arenas"])),
     ("contract", contract(["misuse", "aligned", "sizes", "contents", "large"])),

@@ -55,6 +55,18 @@ static void test_filled_blocks_are_aligned(void) {
     CHECK(fill_is_expected(3 * MIB));
     for (unsigned i = 0; i < BLOCKS; i++) kl_free(blocks[i]);
     mapping_cache_clear();
+    // Cached mappings need not begin at a multiple of more than a system page.
+    bool zero;
+    for (unsigned i = 0; i < BLOCKS; i++)
+        blocks[i] = jumbo_allocate(5 * MIB + i * 4096, 1, false, &zero);
+    for (unsigned i = 0; i < BLOCKS; i += 2) jumbo_release(page_of(blocks[i]));
+    for (unsigned i = 0; i < BLOCKS; i += 2) {
+        void* volatile block = kl_aligned_alloc(SLICE_BYTES, 3 * MIB); // compilers trust it
+        CHECK(block != NULL && (uintptr_t)block % SLICE_BYTES == 0);
+        blocks[i] = block;
+    }
+    for (unsigned i = 0; i < BLOCKS; i++) kl_free(blocks[i]);
+    mapping_cache_clear();
 }
 
 // A block that is filled and doubles will be filled again, whatever other blocks do.
