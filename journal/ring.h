@@ -81,9 +81,9 @@
 
 // The operation in a slot. The numbers belong to this contract only, not to the journal file.
 //
-// ORIGIN, the extra of operations 1 to 6: with bit 47 clear, the return address of the call (0:
-// unknown). With bit 47 set, the low 47 bits name a stack that earlier KL_RING_STACK slots of this
-// ring describe.
+// ORIGIN, the extra of operations 1 to 6 and 19: with bit 47 clear, the return address of the call
+// (0: unknown). With bit 47 set, the low 47 bits name a stack that earlier KL_RING_STACK slots of
+// this ring describe.
 //
 // HINT, the size of KL_RING_FREE: 0 if the program passed only the address, as with free.
 // Otherwise: with KL_HINT_SIZE set the bits below it are a size (free_sized, operator delete with a
@@ -118,6 +118,18 @@ enum kl_ring_op {
     // each
     KL_RING_UNLOADED = 16,
     KL_RING_PATH = 17,
+    // A call that may wait (recorder/calls.h), after the call: the 16 bytes address, size = the
+    // kind (enum kl_call_kind) and the name of the function, extra = ORIGIN. A KL_RING_TOOK before
+    // it has address = the ticks that it took
+    KL_RING_TOOK = 18,
+    KL_RING_CALL = 19,
+};
+
+// The first character of the name of a call.
+enum kl_call_kind {
+    KL_CALL_LOCK = 'l',
+    KL_CALL_FILE = 'f',
+    KL_CALL_SLEEP = 's',
 };
 
 #define KL_ORIGIN_STACK (UINT64_C(1) << 47)

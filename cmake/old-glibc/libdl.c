@@ -7,3 +7,4 @@ FUNCTION(dladdr1) // younger than the others on x86-64
 FUNCTION(dlerror)
 FUNCTION(dlopen)
 FUNCTION(dlsym)
+FUNCTION(dlvsym)

@@ -7,6 +7,7 @@ fn metadata(marks: &[(u64, u32, &str)]) -> Metadata {
         time: *time,
         thread: *thread,
         text: (*text).to_owned(),
+        ..Mark::default()
     };
     Metadata { marks: marks.iter().map(mark).collect(), ..Metadata::default() }
 }

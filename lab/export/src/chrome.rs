@@ -115,7 +115,12 @@ mod tests {
         let metadata = Metadata {
             program: "game".to_owned(),
             frames: vec![5_000_000, 21_000_000],
-            marks: vec![Mark { time: 7_000, thread: 0, text: "loaded".to_owned() }],
+            marks: vec![Mark {
+                time: 7_000,
+                thread: 0,
+                text: "loaded".to_owned(),
+                ..Mark::default()
+            }],
             ..Metadata::default()
         };
         writer.finish(metadata).unwrap();

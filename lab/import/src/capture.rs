@@ -112,6 +112,7 @@ impl Capture {
             time: self.objects.now(),
             thread: self.objects.current_thread(),
             text,
+            ..Mark::default()
         });
         Heard::Marker
     }

@@ -419,7 +419,7 @@ impl<S: Sink> Lines<S> {
                 let line = text::without_byte_order_marks(line).trim_ascii_end();
                 let text = String::from_utf8_lossy(line).into_owned();
                 let (time, thread) = (self.objects.now(), self.objects.current_thread());
-                self.marks.push(Mark { time, thread, text });
+                self.marks.push(Mark { time, thread, text, ..Mark::default() });
             }
             Line::Silent | Line::Operation(_) => {}
         }

@@ -45,7 +45,10 @@ pub use error::{Error, Result};
 pub use event::{Event, Op, Origin};
 pub use free_hint::{FreeHint, Requested};
 pub use memory::{Memory, MemorySample, OtherAllocator};
-pub use metadata::{FORMAT_VERSION, Mark, Metadata, Module, NamedCall, Stacks, Thread};
+pub use metadata::{
+    CALL, CALL_KINDS, CALLS_BEGIN, CALLS_END, FORMAT_VERSION, Mark, Metadata, Module, NamedCall,
+    Stacks, Thread,
+};
 pub use place::Place;
 pub use reader::{Batches, ColumnSize, Reader};
 pub use rules::{Rules, Violation};

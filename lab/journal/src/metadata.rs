@@ -214,4 +214,19 @@ pub struct Mark {
     pub thread: u32,
     /// The mark's text.
     pub text: String,
+    /// Index into the nodes of the stacks: the call site.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stack: Option<u32>,
+    /// Of a call: the time that it took, ns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub took_ns: Option<u64>,
 }
+
+/// The recorder makes a mark with this text if it records calls that may wait ([`CALL`]).
+pub const CALLS_BEGIN: &str = "keel calls";
+/// The mark of a call that may wait: this text, then its kind ([`CALL_KINDS`]) and the function.
+pub const CALL: &str = "keel call: ";
+/// The mark in the place of the first call that was left out, because there were too many.
+pub const CALLS_END: &str = "keel calls end";
+/// The kinds of calls that may wait.
+pub const CALL_KINDS: [&str; 3] = ["lock", "file", "sleep"];

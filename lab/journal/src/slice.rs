@@ -356,7 +356,7 @@ impl<'a> Slicer<'a> {
         let mut marks = Vec::new();
         for mark in self.source.marks.iter().filter(chosen) {
             let thread = self.thread(mark.thread);
-            marks.push(Mark { time: mark.time - from, thread, text: mark.text.clone() });
+            marks.push(Mark { time: mark.time - from, thread, ..mark.clone() });
         }
         let known =
             |index: &u32| self.source.threads.get(*index as usize).cloned().unwrap_or_default();

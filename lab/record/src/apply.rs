@@ -7,11 +7,22 @@ use crate::origins::Origins;
 use crate::prologue::Early;
 use crate::ring::{RawEvent, op};
 use crate::rows::{Facts, Filter, Names, RowSink, Taken};
-use keel_journal::{Event, FreeHint, Mark, Metadata, Op, Origin, Requested};
+use keel_journal::{CALL, CALLS_END, Event, FreeHint, Mark, Metadata, Op, Origin, Requested};
 use rustc_hash::FxHashMap;
+
+/// The most calls that may wait, each of which is a mark. More would make the metadata too large.
+const MOST_CALLS: u64 = 1 << 20;
 
 /// A century, about the range of a journal's times. Later times are invalid.
 const LATEST_NS: u64 = 100 * 366 * 86_400 * 1_000_000_000;
+
+/// The text of the mark of a call: the ring has the first letter of its kind, then its name.
+fn call_text(named: &[u8]) -> String {
+    let kind =
+        keel_journal::CALL_KINDS.into_iter().find(|kind| named.starts_with(&kind.as_bytes()[..1]));
+    let name = String::from_utf8_lossy(named.get(1..).unwrap_or_default());
+    format!("{CALL}{} {name}", kind.unwrap_or("other"))
+}
 
 #[derive(Clone, Default)]
 struct Ring {
@@ -19,6 +30,8 @@ struct Ring {
     thread: u32,
     /// The text of a mark that is not complete yet.
     text: Vec<u8>,
+    /// Ticks that the call took which is reported next.
+    took: Option<u64>,
 }
 
 #[derive(Clone, Default)]
@@ -52,6 +65,8 @@ pub struct Applier {
     /// The sink's last answer.
     taken: Taken,
     max_operations: u64,
+    /// Calls that may wait.
+    calls: u64,
     /// Blocks that were replaced at their address without a recorded free.
     reissued: u64,
     facts: Facts,
@@ -74,6 +89,7 @@ impl Applier {
             last_moment: 0,
             taken: Taken::More,
             max_operations: filter.max_operations,
+            calls: 0,
             reissued: 0,
             facts: Facts::default(),
         }
@@ -206,12 +222,11 @@ impl Applier {
             op::MARK => {
                 let mut text = std::mem::take(&mut self.rings[ring].text);
                 text.extend(event.text());
-                if self.early.is_none() {
-                    let text = String::from_utf8_lossy(&text).into_owned();
-                    let thread = self.thread_index(ring);
-                    self.facts.marks.push(Mark { time, thread, text });
-                }
+                let text = String::from_utf8_lossy(&text).into_owned();
+                self.mark(ring, Mark { time, text, ..Mark::default() });
             }
+            op::TOOK => self.rings[ring].took = Some(event.address),
+            op::CALL => self.called(ring, event, time, origin),
             op::FRAME => {
                 // Only the time assigns a row to its frame, so a mark must be later than every
                 // earlier event.
@@ -226,6 +241,28 @@ impl Applier {
             op::UNLOADED => self.origins.unloaded(event.address, event.size),
             _ => *self.facts.repairs.entry("unknown_operation".to_owned()).or_default() += 1,
         }
+    }
+
+    fn mark(&mut self, ring: usize, mark: Mark) {
+        if self.early.is_none() {
+            let thread = self.thread_index(ring);
+            self.facts.marks.push(Mark { thread, ..mark });
+        }
+    }
+
+    /// A call that may wait becomes a mark with a stack.
+    fn called(&mut self, ring: usize, event: &RawEvent, time: u64, origin: Origin) {
+        let took_ns = self.rings[ring].took.take().map(|ticks| self.clock.duration(ticks));
+        if self.calls >= MOST_CALLS {
+            return;
+        }
+        self.calls += 1;
+        let mut text = call_text(&event.text());
+        if self.calls == MOST_CALLS {
+            CALLS_END.clone_into(&mut text);
+        }
+        let stack = (origin.stack != Origin::NONE).then_some(origin.stack);
+        self.mark(ring, Mark { time, text, stack, took_ns, ..Mark::default() });
     }
 
     /// A sample of the caches: a pause, and the time of a reading after it.

@@ -56,6 +56,8 @@ pub mod op {
     pub const CACHES: u8 = 15;
     pub const UNLOADED: u8 = 16;
     pub const PATH: u8 = 17;
+    pub const TOOK: u8 = 18;
+    pub const CALL: u8 = 19;
 }
 
 /// A slot in shared memory, `struct kl_ring_slot`.
@@ -122,7 +124,7 @@ impl RawEvent {
 
     /// Whether its extra is an origin.
     pub fn has_origin(&self) -> bool {
-        (op::MALLOC..=op::REALLOC_BEGIN).contains(&self.op())
+        (op::MALLOC..=op::REALLOC_BEGIN).contains(&self.op()) || self.op() == op::CALL
     }
 
     /// The sixteen bytes of text that it carries, up to the NUL.

@@ -224,7 +224,7 @@ mod tests {
             event(50, Op::Calloc, 5, 4, 0),
         ];
         writer.push_batch(&events).unwrap();
-        let mark = |time, text: &str| Mark { time, thread: 0, text: text.to_owned() };
+        let mark = |time, text: &str| Mark { time, text: text.to_owned(), ..Mark::default() };
         let marks = vec![mark(20, "built"), mark(60, "done")];
         writer.finish(Metadata { marks, ..Metadata::default() }).unwrap();
         let timing = Timing::new(&Reader::open(&path).unwrap(), false).unwrap();

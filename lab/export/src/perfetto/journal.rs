@@ -83,7 +83,7 @@ mod tests {
         let allocation = Event { size: 500, created: 1, ..Event::at(10, Op::Malloc) };
         writer.push(&allocation).unwrap();
         writer.push(&Event { released: 1, ..Event::at(40, Op::Free) }).unwrap();
-        let mark = Mark { time: 7, thread: 0, text: "loaded".to_owned() };
+        let mark = Mark { time: 7, thread: 0, text: "loaded".to_owned(), ..Mark::default() };
         let metadata = Metadata { frames: vec![20, 30], marks: vec![mark], ..Metadata::default() };
         writer.finish(metadata).unwrap();
         let mut output = Vec::new();

@@ -108,7 +108,7 @@ pub fn metadata(frames: Vec<u64>) -> Metadata {
             })
             .collect(),
         frames,
-        marks: vec![Mark { time: 7, thread: 1, text: "level 1".to_owned() }],
+        marks: vec![Mark { time: 7, thread: 1, text: "level 1".to_owned(), ..Mark::default() }],
         ended: "exit 0".to_owned(),
         ..Metadata::default()
     }
