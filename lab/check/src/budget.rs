@@ -2,7 +2,7 @@
 
 use crate::amount::Amount;
 use crate::metric::{METRICS, Metric};
-use crate::scope::{Scope, ZonePlace};
+use crate::scope::{CallKind, Scope, ZonePlace};
 use serde::Deserialize;
 
 /// What a program has to keep.
@@ -33,6 +33,8 @@ pub struct Zone {
     /// What is left out at the beginning: the first passes of a zone of marks or of a scope, the
     /// first frames of other zones.
     pub warm_up: u64,
+    /// Calls that it must not make either.
+    pub also: Vec<CallKind>,
 }
 
 /// A call that zones accept.
@@ -197,7 +199,8 @@ impl<'de> Deserialize<'de> for Zone {
         };
         let place = format!("{kind}={value}").parse();
         let place = place.map_err(|text: String| wrong(&text))?;
-        Ok(Zone { place, warm_up: raw.warm_up })
+        let also: Result<Vec<CallKind>, String> = raw.also.iter().map(|one| one.parse()).collect();
+        Ok(Zone { place, warm_up: raw.warm_up, also: also.map_err(|text| wrong(&text))? })
     }
 }
 
@@ -211,6 +214,8 @@ struct RawZone {
     scope: Option<String>,
     #[serde(default)]
     warm_up: u64,
+    #[serde(default)]
+    also: Vec<String>,
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ fn every_table_is_read() {
         [[zone]]
         symbol = "process"
         warm_up = 3
+        also = ["locks", "sleeps"]
         [[zone]]
         marks = "a..b"
         [[suppress]]
@@ -41,7 +42,9 @@ fn every_table_is_read() {
     assert_eq!(scopes[..5], wanted);
     assert_eq!(budget.limits[0].limits, [(Metric::Operations, 1000), (Metric::LivePeak, 65536)]);
     assert_eq!(budget.limits[1].scope, Scope::Frame { warm_up: 10 });
-    assert_eq!(budget.zones[0], Zone { place: ZonePlace::Symbol("process".into()), warm_up: 3 });
+    let also = vec![CallKind::Lock, CallKind::Sleep];
+    let place = ZonePlace::Symbol("process".into());
+    assert_eq!(budget.zones[0], Zone { place, warm_up: 3, also });
     assert_eq!(budget.zones[1].place.to_string(), "marks=a..b");
     assert_eq!(budget.suppressions[0].reason.0, "only in debug builds");
 }

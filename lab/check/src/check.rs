@@ -56,7 +56,7 @@ pub struct LimitResult {
 }
 
 /// A zone.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ZoneResult {
     /// Where.
     pub zone: Zone,

@@ -36,6 +36,6 @@ pub use check::{Checked, Input, LimitResult, Outcome, ZoneResult, check};
 pub use learn::{Learned, Learning};
 pub use measure::{Measured, measure};
 pub use metric::{METRICS, Metric};
-pub use scope::{Class, Scope, ZonePlace};
+pub use scope::{CallKind, Class, Scope, ZonePlace};
 pub use shares::Share;
-pub use violations::{Group, Violation};
+pub use violations::{Cost, Deed, Group, Violation};

@@ -1,5 +1,6 @@
 //! The part of a program that a limit or a zone concerns.
 
+use keel_journal::CALL_KINDS;
 use std::fmt;
 use std::str::FromStr;
 
@@ -83,6 +84,37 @@ impl fmt::Display for ZonePlace {
             ZonePlace::Symbol(function) => write!(formatter, "symbol={function}"),
             ZonePlace::Scope(name) => write!(formatter, "scope={name}"),
         }
+    }
+}
+
+/// Calls that may wait, which a zone may exclude besides malloc and free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum CallKind {
+    /// Waits for a lock, a condition, a semaphore, or another thread.
+    Lock,
+    /// Files and other descriptors.
+    File,
+    /// Sleeps.
+    Sleep,
+}
+
+impl CallKind {
+    /// All kinds, in the order of [`CALL_KINDS`].
+    pub const ALL: [CallKind; 3] = [CallKind::Lock, CallKind::File, CallKind::Sleep];
+
+    /// As in the text of a mark.
+    pub fn name(self) -> &'static str {
+        CALL_KINDS[self as usize]
+    }
+}
+
+impl FromStr for CallKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<CallKind, String> {
+        let mut all = CallKind::ALL.into_iter();
+        let found = all.find(|kind| text.strip_suffix('s') == Some(kind.name()));
+        found.ok_or_else(|| format!("`{text}` is no kind of calls: give locks, files or sleeps"))
     }
 }
 

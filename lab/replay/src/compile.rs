@@ -88,6 +88,36 @@ pub fn compile(source: &dyn Source, options: &Options) -> Result<Compiled, Error
     compile_with(source, options, &mut |_| Ok(()), &mut |_, _| {})
 }
 
+/// The row of `operations.parquet` for each of these rows of the journal, which rise; `None` for
+/// what a replay does not measure.
+///
+/// # Errors
+/// An unreadable journal.
+pub fn replayed_rows(source: &dyn Source, wanted: &[u64]) -> Result<Vec<Option<u64>>, Error> {
+    let prologue = source.metadata().prologue;
+    let (mut found, mut journal_row, mut row) = (Vec::with_capacity(wanted.len()), 0, 0);
+    source.for_each(&mut |event, _| {
+        let is_measured = !is_early(event, journal_row, prologue) && is_replayed(event);
+        if wanted.get(found.len()) == Some(&journal_row) {
+            found.push(is_measured.then_some(row));
+        }
+        row += u64::from(is_measured);
+        journal_row += 1;
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// Whether it allocates a block that was live when the recording began.
+fn is_early(event: &Event, journal_row: u64, prologue: u64) -> bool {
+    journal_row < prologue && event.released == 0 && event.op.creates()
+}
+
+/// The block of a foreign free is not known.
+fn is_replayed(event: &Event) -> bool {
+    event.op != Operation::ForeignFree
+}
+
 #[derive(Clone, Copy)]
 struct Live {
     slot: u32,
@@ -141,7 +171,7 @@ impl Machine {
         let prologue = source.metadata().prologue;
         self.memory_peak = source.metadata().memory.peak().map_or(0, |sample| sample.time);
         source.for_each(&mut |event, stack| {
-            if journal_row < prologue && event.released == 0 && event.op.creates() {
+            if is_early(event, journal_row, prologue) {
                 self.early(event, sink);
             } else {
                 self.event(event, (journal_row, stack), sink)?;
@@ -186,7 +216,7 @@ impl Machine {
         self.last_time = self.last_time.max(event.time);
         self.threads_seen = self.threads_seen.max(event.thread + 1);
         let due = self.pacer.due(event);
-        if event.op == Operation::ForeignFree {
+        if !is_replayed(event) {
             *self.facts.skipped.entry(event.op.name().to_owned()).or_default() += 1;
             return Ok(());
         }

@@ -25,7 +25,7 @@ mod source;
 mod timing;
 
 pub use compare::{Outcome, Progress, Request, compare};
-pub use compile::{Compiled, compile};
+pub use compile::{Compiled, compile, replayed_rows};
 pub use digest::Rows;
 pub use error::Error;
 pub use holding::{Held, Holding, Moment, Survivor};

@@ -3,13 +3,14 @@
 mod findings;
 mod formats;
 mod json;
+mod worst;
 
 use super::{blame, record};
 use crate::output;
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
 use findings::Findings;
-use keel_check::{Budget, Checked, Input, Learning, Outcome, Zone, ZonePlace};
+use keel_check::{Budget, CallKind, Checked, Input, Learning, Outcome, Zone, ZonePlace};
 use keel_journal::Reader;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt as _;
@@ -44,6 +45,16 @@ pub struct Arguments {
     /// repeated
     #[arg(short, long, value_name = "KIND=VALUE", conflicts_with = "learn")]
     zone: Vec<ZonePlace>,
+    /// Functions that the zones of this command line must not call either. locks: waits for a
+    /// mutex, a condition, a semaphore or a thread. files: open, read, fwrite and the like. sleeps:
+    /// sleep, poll and the like
+    #[arg(
+        long,
+        value_name = "locks,files,sleeps",
+        value_delimiter = ',',
+        conflicts_with = "learn"
+    )]
+    also: Vec<CallKind>,
     /// Leave out the first N frames (of --learn, and of zones of threads and functions), or the
     /// first N passes of zones of marks and scopes. It concerns the zones of this command line
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -51,6 +62,11 @@ pub struct Arguments {
     /// Show what is new or has grown since this journal, by call site
     #[arg(long, value_name = "JOURNAL", conflicts_with = "learn")]
     baseline: Option<PathBuf>,
+    /// Replay the journal on these allocators, and show the longest time that a call site in a zone
+    /// takes on each: names as for `keel compare --allocators`, or all
+    #[arg(long, value_name = "ALLOCATORS", num_args = 0..=1, require_equals = true,
+          default_missing_value = "all", conflicts_with = "learn")]
+    worst: Option<String>,
     /// Write a budget that the program keeps. A count that is the same in all runs is the limit; a
     /// count that varies gets head-room
     #[arg(long, value_name = "FILE")]
@@ -138,10 +154,9 @@ fn checked(arguments: &Arguments) -> Result<ExitCode> {
     let recording = match arguments.journals.as_slice() {
         [] => {
             let kept = arguments.output.clone();
-            recorded(
-                arguments,
-                kept.unwrap_or_else(|| folder.path().join("check.journal.parquet")),
-            )?
+            let journal = kept.unwrap_or_else(|| folder.path().join("check.journal.parquet"));
+            let calls = budget.zones.iter().any(|zone| !zone.also.is_empty());
+            recorded(arguments, journal, calls)?
         }
         [journal] => Recording { journal: journal.clone(), failure: None },
         _ => bail!("give one journal: several are for --learn"),
@@ -152,6 +167,9 @@ fn checked(arguments: &Arguments) -> Result<ExitCode> {
         Input { reader: &reader, budget: &budget, baseline: baseline.as_ref(), folders: &folders };
     let mut checked = keel_check::check(&input)?;
     refuse_incomplete(&reader, &mut checked);
+    if let Some(allocators) = &arguments.worst {
+        worst::measure(&mut checked, (&recording.journal, &reader), allocators, folder.path())?;
+    }
     let findings = Findings::new(checked, reader.metadata(), recording.failure);
     for (format, file) in &arguments.report {
         output::write_whole(file, render(*format, &findings)?.as_bytes())?;
@@ -171,7 +189,9 @@ fn budget(arguments: &Arguments) -> Result<Budget> {
         }
     };
     let warm_up = arguments.warm_up;
-    budget.zones.extend(arguments.zone.iter().map(|place| Zone { place: place.clone(), warm_up }));
+    let zone =
+        |place: &ZonePlace| Zone { place: place.clone(), warm_up, also: arguments.also.clone() };
+    budget.zones.extend(arguments.zone.iter().map(zone));
     if budget.limits.is_empty() && budget.zones.is_empty() {
         bail!(
             "nothing to check: give a --budget or a --zone. `keel check --learn budget.toml -- \
@@ -182,9 +202,11 @@ fn budget(arguments: &Arguments) -> Result<Budget> {
 }
 
 /// Records the program. The exit status of a failed program is not an error here.
-fn recorded(arguments: &Arguments, journal: PathBuf) -> Result<Recording> {
+/// `calls`: with the calls that may wait.
+fn recorded(arguments: &Arguments, journal: PathBuf, calls: bool) -> Result<Recording> {
     let Arguments { command, stacks, python_objects, .. } = arguments;
-    let recorded = record::record_for_try(command, *stacks, *python_objects, || Ok(journal))?;
+    let with = record::With { stacks: *stacks, python_objects: *python_objects, calls };
+    let recorded = record::record_for_try(command, with, || Ok(journal))?;
     if recorded.signal.is_some() || recorded.still_runs {
         bail!("interrupted: the recording is not complete, so nothing is checked");
     }
@@ -230,7 +252,8 @@ fn learn(arguments: &Arguments, file: &Path, folder: &Path) -> Result<ExitCode> 
     if arguments.journals.is_empty() {
         count = arguments.runs as usize;
         for run in 1..=count {
-            let recording = recorded(arguments, folder.join(format!("{run}.journal.parquet")))?;
+            let recording =
+                recorded(arguments, folder.join(format!("{run}.journal.parquet")), false)?;
             if let Some(failure) = recording.failure {
                 say!("keel check: the program failed ({failure}); nothing was written");
                 return Ok(ExitCode::from(PROGRAM_FAILED));

@@ -5,8 +5,9 @@ mod wait;
 
 use self::common::CommonArguments;
 use crate::format;
+use crate::layout::Layout;
 use crate::output;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
 use keel_record::{Error, Journal, Options, Progress, Recorded, Wait, When};
 use std::ffi::{OsStr, OsString};
@@ -72,25 +73,50 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     Ok(exit_code(recorded.status, is_complete(&recorded)))
 }
 
+/// What [`record_for_try`] records.
+pub struct With {
+    /// Return addresses of each operation.
+    pub stacks: u32,
+    /// As `--python-objects`.
+    pub python_objects: bool,
+    /// Also the calls of locks, files and sleeps.
+    pub calls: bool,
+}
+
+/// The libraries to preload, with the one that reports the calls of locks, files and sleeps.
+fn with_calls(preload: Option<OsString>) -> Result<OsString> {
+    let mut libraries = Layout::discover()?.private("libkeel_calls.so")?.into_os_string();
+    if libraries.to_string_lossy().contains([' ', ':']) {
+        bail!("LD_PRELOAD cannot contain spaces and colons: move {}", libraries.display());
+    }
+    if let Some(others) = preload.filter(|others| !others.is_empty()) {
+        libraries.push(":");
+        libraries.push(others);
+    }
+    Ok(libraries)
+}
+
 /// Records a program as `keel record` does without options, except that it records stacks. Prints
 /// the progress and a summary. `check` is called before anything is changed, if the program can be
 /// recorded, and returns the journal.
 pub fn record_for_try(
     command: &[OsString],
-    stacks: u32,
-    python_objects: bool,
+    with: With,
     place: impl FnOnce() -> Result<PathBuf>,
 ) -> Result<Recorded> {
     let arguments = Arguments {
         output: None,
         follow_children: false,
         embedded: false,
-        python_objects,
+        python_objects: with.python_objects,
         after: None,
-        common: CommonArguments::with_stacks(stacks),
+        common: CommonArguments::with_stacks(with.stacks),
         command: command.to_vec(),
     };
-    let options = options(arguments)?;
+    let mut options = options(arguments)?;
+    if with.calls {
+        options.preload = Some(with_calls(options.preload)?);
+    }
     keel_record::check(&options)?;
     let options = Options { output: place()?, ..options };
     let line = ProgressLine::new(RECORD, false, false);

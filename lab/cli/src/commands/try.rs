@@ -81,7 +81,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         Ok(files.journal.clone())
     };
     let Arguments { command, stacks, python_objects, .. } = arguments;
-    let recorded = record::record_for_try(command, *stacks, *python_objects, place);
+    let with = record::With { stacks: *stacks, python_objects: *python_objects, calls: false };
+    let recorded = record::record_for_try(command, with, place);
     let recorded = recorded.inspect_err(|_| remove_if_empty(&folder, is_new))?;
     // The journal may have moved, or have no operation.
     let whole = recorded.journals.iter().filter(|one| one.operations > 0 && one.written.is_ok());

@@ -2,7 +2,9 @@
 
 use crate::format::{bytes, count, nanoseconds};
 use keel_blame::Frame;
-use keel_check::{Checked, Group, LimitResult, Metric, Outcome, Scope, Share, ZoneResult};
+use keel_check::{
+    CallKind, Checked, Cost, Deed, Group, LimitResult, Metric, Outcome, Scope, Share, ZoneResult,
+};
 use keel_journal::Metadata;
 use std::path::Path;
 
@@ -41,6 +43,8 @@ pub struct Part {
     pub calls: Vec<String>,
     /// Source file and line of the call site.
     pub place: Option<(String, u32)>,
+    /// What its slowest call takes on each allocator, if that was measured.
+    pub cost: Option<String>,
     /// Whether it is in a zone.
     pub in_zone: bool,
 }
@@ -137,19 +141,24 @@ fn limit(result: &LimitResult) -> Finding {
 }
 
 fn zone(result: &ZoneResult, threads: &[String]) -> Finding {
-    let calls = |group: &Group| group.allocations + group.frees;
     let message = match &result.outcome {
         Outcome::Unknown(reason) => reason.clone(),
-        Outcome::Kept => "no call of malloc or free".to_owned(),
+        Outcome::Kept if result.zone.also.is_empty() => "no call of malloc or free".to_owned(),
+        Outcome::Kept => "no such call".to_owned(),
         Outcome::Broken => {
-            let sum = |of: fn(&Group) -> u64| result.groups.iter().map(of).sum::<u64>();
-            format!(
+            let sum = |of: &dyn Fn(&Group) -> u64| result.groups.iter().map(of).sum::<u64>();
+            let mut message = format!(
                 "{} from {}: {}, {}",
-                number(result.groups.iter().map(calls).sum(), "call"),
+                number(sum(&Group::calls), "call"),
                 number(result.groups.len() as u64, "call site"),
-                number(sum(|group| group.allocations), "allocation"),
-                number(sum(|group| group.frees), "free")
-            )
+                number(sum(&|group| group.allocations), "allocation"),
+                number(sum(&|group| group.frees), "free")
+            );
+            for kind in &result.zone.also {
+                let calls = sum(&|group| group.waits[*kind as usize]);
+                message += &format!(", {}", number(calls, called(*kind)));
+            }
+            message
         }
     };
     Finding {
@@ -169,18 +178,52 @@ fn in_zone(group: &Group, threads: &[String]) -> Part {
     if group.frees > 0 {
         text.push(number(group.frees, "free"));
     }
+    let waits = CallKind::ALL.into_iter().filter(|kind| group.waits[*kind as usize] > 0);
+    text.extend(waits.map(|kind| number(group.waits[kind as usize], called(kind))));
     let mut text = text.join(", ");
     if let Some(first) = group.violations.first() {
         let thread = threads.get(first.thread as usize).map_or("unknown", String::as_str);
-        let size = first.size.map(|size| format!(" of {}", bytes(size))).unwrap_or_default();
-        text += &format!(
-            "; the first: {}{size} on {thread} at {}",
-            first.op.name(),
-            nanoseconds(first.time)
-        );
+        let what = deed(&first.deed);
+        text += &format!("; the first: {what} on {thread} at {}", nanoseconds(first.time));
     }
     let stack = group.violations.first().and_then(|first| group.stacks.get(first.stack));
-    part(stack.map_or(&[], Vec::as_slice), text, true)
+    Part { cost: cost(group), ..part(stack.map_or(&[], Vec::as_slice), text, true) }
+}
+
+/// The name of a call of this kind.
+fn called(kind: CallKind) -> &'static str {
+    match kind {
+        CallKind::Lock => "lock wait",
+        CallKind::File => "file call",
+        CallKind::Sleep => "sleep",
+    }
+}
+
+fn deed(deed: &Deed) -> String {
+    match deed {
+        Deed::Operation { op, size, .. } => {
+            let size = size.map(|size| format!(" of {}", bytes(size))).unwrap_or_default();
+            format!("{}{size}", op.name())
+        }
+        Deed::Call { function, took_ns, .. } => {
+            let took = took_ns.map(|ns| format!(" of {}", nanoseconds(ns))).unwrap_or_default();
+            format!("{function}{took}")
+        }
+    }
+}
+
+/// What the slowest call takes on each allocator.
+fn cost(group: &Group) -> Option<String> {
+    let own_work = keel_results::cause_word(0);
+    let one = |cost: &Cost| {
+        let cause = match cost.cause {
+            cause if cause == own_work => String::new(),
+            cause => format!(" ({cause})"),
+        };
+        format!("{} {}{cause}", cost.allocator, nanoseconds(cost.worst_ns.round() as u64))
+    };
+    let all: Vec<String> = group.costs.iter().map(one).collect();
+    (!all.is_empty()).then(|| format!("at worst: {}", all.join(", ")))
 }
 
 fn part(stack: &[Frame], message: String, in_zone: bool) -> Part {
@@ -201,7 +244,7 @@ fn part(stack: &[Frame], message: String, in_zone: bool) -> Part {
     }
     let source = shown.first().filter(|frame| !frame.file.is_empty() && frame.line > 0);
     let place = source.map(|frame| (relative(&frame.file), frame.line));
-    Part { message, calls, place, in_zone }
+    Part { message, calls, place, cost: None, in_zone }
 }
 
 /// The path as CI systems need it: relative to the working folder if the file is in it.

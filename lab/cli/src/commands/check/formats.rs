@@ -33,6 +33,9 @@ pub fn text(findings: &Findings) -> String {
             for (index, call) in part.calls.iter().enumerate() {
                 let _ = writeln!(text, "        {}{call}", if index == 0 { "" } else { "< " });
             }
+            if let Some(cost) = &part.cost {
+                let _ = writeln!(text, "        {cost}");
+            }
         }
         let more = finding.left_out + finding.parts.len().saturating_sub(PARTS);
         if more > 0 {
@@ -60,6 +63,9 @@ pub fn markdown(findings: &Findings) -> String {
         let _ = write!(text, "\n**{}**\n\n```\n", finding.name);
         for part in finding.parts.iter().take(PARTS) {
             let _ = writeln!(text, "{}\n    {}", part.message, part.calls.join("\n    < "));
+            if let Some(cost) = &part.cost {
+                let _ = writeln!(text, "    {cost}");
+            }
         }
         text += "```\n";
     }
@@ -100,7 +106,8 @@ pub fn github(findings: &Findings) -> String {
 /// A call site in several lines.
 pub fn described(finding: &Finding, part: &Part) -> String {
     let what = if part.in_zone { String::new() } else { format!("{}\n", finding.message) };
-    format!("{what}{}\n{}", part.message, part.calls.join("\n< "))
+    let cost = part.cost.as_ref().map_or_else(String::new, |cost| format!("\n{cost}"));
+    format!("{what}{}\n{}{cost}", part.message, part.calls.join("\n< "))
 }
 
 /// A test case for each limit and each zone.

@@ -3,7 +3,7 @@
 use super::findings::Findings;
 use super::formats::described;
 use anyhow::Result;
-use keel_check::{Group, LimitResult, Outcome, Share, Violation, ZoneResult};
+use keel_check::{CallKind, Cost, Deed, Group, LimitResult, Outcome, Share, Violation, ZoneResult};
 use serde_json::{Value, json};
 
 /// Indented, with a line end.
@@ -61,21 +61,35 @@ fn limit(result: &LimitResult) -> Value {
 
 fn zone(result: &ZoneResult, threads: &[String]) -> Value {
     let call = |one: &Violation| {
+        let (name, size, took_ns) = match &one.deed {
+            Deed::Operation { op, size, .. } => (op.name(), *size, None),
+            Deed::Call { function, took_ns, .. } => (function.as_str(), None, *took_ns),
+        };
         json!({
-            "operation": one.op.name(),
-            "bytes": one.size,
+            "operation": name,
+            "bytes": size,
+            "took_ns": took_ns,
             "time_ns": one.time,
             "thread": threads.get(one.thread as usize),
             "stack": one.stack,
         })
     };
+    let cost = |one: &Cost| {
+        json!({
+            "allocator": one.allocator, "ns": one.worst_ns, "cause": one.cause, "call": one.call,
+        })
+    };
     let group = |group: &Group| {
+        let waits = CallKind::ALL
+            .map(|kind| (kind.name().to_owned(), Value::from(group.waits[kind as usize])));
         json!({
             "allocations": group.allocations,
             "frees": group.frees,
             "bytes": group.bytes,
+            "waits": waits.into_iter().collect::<serde_json::Map<_, _>>(),
             "stacks": group.stacks,
             "calls": group.violations.iter().map(call).collect::<Vec<_>>(),
+            "at_worst": group.costs.iter().map(cost).collect::<Vec<_>>(),
         })
     };
     json!({
@@ -107,7 +121,10 @@ pub fn sarif(findings: &Findings) -> Value {
     }
     let rules = [
         ("budget-broken", "A count is greater than the limit of the budget."),
-        ("allocation-in-zone", "A zone that must not allocate calls malloc or free."),
+        (
+            "allocation-in-zone",
+            "A zone calls malloc or free, or another function that it excludes.",
+        ),
         ("cannot-check", "A limit or a zone cannot be checked."),
     ];
     let rules = rules.map(|(id, text)| json!({"id": id, "shortDescription": {"text": text}}));
@@ -166,7 +183,7 @@ pub fn benchmark(findings: &Findings) -> Value {
         json!({
             "name": format!("zone {}", zone.zone.place),
             "unit": "calls",
-            "value": zone.groups.iter().map(|group| group.allocations + group.frees).sum::<u64>(),
+            "value": zone.groups.iter().map(|group| group.calls()).sum::<u64>(),
         })
     });
     Value::Array(limits.chain(zones).collect())
