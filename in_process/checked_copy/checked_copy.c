@@ -6,7 +6,7 @@
 // A check reads Keel's data and the block's state. It takes no lock, writes nothing, and works
 // before the start of the allocator and in a signal handler. Not checked: what is behind the first
 // slice of a large block; and in the secure flavour the source of a short copy, where the check
-// takes longer than the copy.
+// takes longer than the copy, and whether that of a longer one is live.
 #include "allocator/debug/debug.h"
 #include "allocator/large/large.h"
 #include "os/thread.h"
@@ -27,11 +27,12 @@ static KEEL_COLD KEEL_NORETURN void fault(enum fault kind, const void* address, 
 }
 
 #define SOURCE_BYTES_MIN (KEEL_DEBUG ? 1u : 256u)
+// The state of a block is in another cache line, for which only a longer copy waits.
+#define SOURCE_LIVE_BYTES_MIN 4096u
 
-// `writes`: the block must be live. A copy from a block does not wait for its state, which is in
-// another cache line.
+// `live`: the block must be live.
 static KEEL_NOINLINE void require_within(const struct page* page, const char* address, size_t bytes,
-                                         bool writes) {
+                                         bool live) {
     uintptr_t owner = atomic_get(&page->owner);
     if ((owner & PAGE_INTERIOR) != 0) page -= page->distance;
     if ((owner & PAGE_GUARDED) != 0 || address < page->start) return;
@@ -40,29 +41,32 @@ static KEEL_NOINLINE void require_within(const struct page* page, const char* ad
     if (page->block_bytes != 0) {
         inside -= block_index(page, inside) * page->block_bytes;
         usable = page->block_bytes - BLOCK_STATE_BYTES - block_tail(page, address - inside);
-        if (writes && !block_is_live(page, address - inside))
+        if (live && !block_is_live(page, address - inside))
             fault(FAULT_COPY_FREE, address, block_may_have_tail(page->block_bytes) ? 0 : usable);
     }
     if (inside > usable || bytes > usable - inside) fault(FAULT_COPY_END, address, usable);
 }
 
-KEEL_INLINE void require(const void* address, size_t bytes, bool writes) {
+KEEL_INLINE void require(const void* address, size_t bytes, bool live) {
     const struct page* page = page_of_low(address);
     if (KEEL_LIKELY(atomic_get(&page->owner) == 0) || bytes == 0) return;
     if (KEEL_DEBUG)
         debug_require_within(address, bytes);
     else
-        require_within(page, address, bytes, writes);
+        require_within(page, address, bytes, live);
+}
+KEEL_INLINE void require_source(const void* address, size_t bytes) {
+    if (bytes >= SOURCE_BYTES_MIN) require(address, bytes, bytes >= SOURCE_LIVE_BYTES_MIN);
 }
 
 KEEL_EXPORT void* checked_memcpy(void* restrict to, const void* restrict from, size_t bytes) {
     require(to, bytes, true);
-    if (bytes >= SOURCE_BYTES_MIN) require(from, bytes, false);
+    require_source(from, bytes);
     return memcpy(to, from, bytes);
 }
 KEEL_EXPORT void* checked_memmove(void* to, const void* from, size_t bytes) {
     require(to, bytes, true);
-    if (bytes >= SOURCE_BYTES_MIN) require(from, bytes, false);
+    require_source(from, bytes);
     return memmove(to, from, bytes);
 }
 KEEL_EXPORT void* checked_memset(void* to, int value, size_t bytes) {
