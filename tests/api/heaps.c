@@ -50,6 +50,26 @@ TEST(destroying_a_heap_ends_all_its_blocks) {
     CHECK_WITH(resident_bytes() < 48u * MIB, "%zu KiB", resident_bytes() / KIB);
 }
 
+static uint64_t held_bytes(void) {
+    struct kl_process process;
+    kl_process_info(&process);
+    return process.held_bytes;
+}
+
+// A freed mapping that serves a smaller block is as large as before, or at most 256 KiB too large.
+TEST(a_heap_exceeds_its_limit_by_little) {
+    enum { LIMIT = 4 * MIB + 64 * KIB, EXCESS_MAX = 256 * KIB };
+    for (size_t more = 0; more <= 512 * KIB; more += 32 * KIB) {
+        kl_free(kl_malloc(4 * MIB + more));
+        kl_heap_t* heap = kl_heap_new_with_limit(LIMIT);
+        const uint64_t before = held_bytes();
+        CHECK(kl_heap_malloc(heap, 4 * MIB) != NULL);
+        CHECK_WITH(held_bytes() - before < LIMIT + EXCESS_MAX, "%zu KiB", more / KIB);
+        CHECK(kl_heap_malloc(heap, 100000) == NULL);
+        kl_heap_destroy(heap);
+    }
+}
+
 TEST(deleting_a_heap_keeps_its_blocks) {
     enum { COUNT = 1000 };
     static char* blocks[COUNT];

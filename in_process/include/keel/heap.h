@@ -28,7 +28,8 @@ typedef struct kl_heap kl_heap_t;
 KEEL_API kl_heap_t* kl_heap_new(void) KEEL_NOEXCEPT;
 
 /* Like kl_heap_new, with a limit: the heap holds at most `bytes` bytes (0: no limit) in pages and
- * large blocks. An allocation that would exceed the limit first calls the handler of
+ * large blocks, and its last large block may exceed that by less than 256 KiB, because its size is
+ * rounded up. An allocation that would exceed the limit first calls the handler of
  * kl_register_out_of_memory. If the handler frees no memory, the allocation returns NULL and sets
  * errno to ENOMEM. Live blocks are not affected. A page of small blocks takes 64 to 256 KiB,
  * depending on their size. If the limit is below what the first page of a size takes, no block of
