@@ -134,11 +134,18 @@ player() {
     printf '%s\n' "$result"
     [[ $result == *"clock counter"*"test sleep 20 20"*"test fault 20 20"* ]]
 }
+# The other crates of the lab: only whether they compile.
+lab_compiles() {
+    local target=aarch64-unknown-linux-gnu
+    CC_aarch64_unknown_linux_gnu=aarch64-linux-gnu-gcc cargo check --release --locked -p keel-cli \
+        --target $target --target-dir "$build/target"
+}
 libraries=$("${RUSTC:-rustc}" --print target-libdir --target aarch64-unknown-linux-gnu 2>/dev/null)
 if [ "$machine" != aarch64 ]; then
     left_out player/self-test "the lab is for x86-64 and arm64"
 elif compgen -G "$libraries/libstd-*.rlib" >/dev/null; then
     count player/self-test player
+    count lab/compiles lab_compiles
 else
     left_out player/self-test \
         "Rust's arm64 library is not installed (rustup target add aarch64-unknown-linux-gnu)"

@@ -9,6 +9,10 @@
 
 mod apply;
 mod assemble;
+#[cfg(target_arch = "x86_64")]
+mod attach;
+#[cfg(not(target_arch = "x86_64"))]
+#[path = "attach/unsupported.rs"]
 mod attach;
 mod beside;
 mod caches;
@@ -39,7 +43,7 @@ mod session;
 mod unseen;
 mod wait;
 
-pub use attach::{Visit, attach_with};
+pub use attach::attach_with;
 pub use error::Error;
 pub use filter::{Kept, skip_modules};
 pub use log::{Imported, LogError, import_log, is_log};
@@ -154,6 +158,19 @@ pub struct Recorded {
     pub problems: Vec<String>,
     /// Other programs of the tree that were not recorded, and why.
     pub notes: Vec<String>,
+}
+
+/// A stop of one of the threads of an attached program, and what it cost.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Visit {
+    /// The thread.
+    pub thread: u32,
+    /// How long it did not run its own code.
+    pub pause: Duration,
+    /// The processor time that it took in the pause. Waits for a processor make the pause longer.
+    pub work: Duration,
+    /// How often it was stopped, by ptrace's count.
+    pub stops: u32,
 }
 
 /// The journal of one program image.

@@ -11,6 +11,7 @@
 use super::calls::{is_restartable, is_waiting, returns_when_stopped, system_call};
 use super::frame::{self, AT_RIP, AT_SEGMENTS, Frame, Registers, data};
 use super::target::{Functions, Target};
+use crate::Visit;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt as _;
@@ -33,19 +34,6 @@ const CALL_WITHIN: Duration = Duration::from_secs(3600);
 
 /// The set of registers for numbers and vectors.
 const XSTATE: usize = 0x202;
-
-/// What a visit cost the process.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Visit {
-    /// The thread.
-    pub thread: u32,
-    /// How long it did not run its own code.
-    pub pause: Duration,
-    /// The processor time that it took in the pause. Waits for a processor make the pause longer.
-    pub work: Duration,
-    /// How often it was stopped, by ptrace's count.
-    pub stops: u32,
-}
 
 /// Why a visit failed.
 #[derive(Debug)]

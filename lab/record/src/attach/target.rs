@@ -68,9 +68,6 @@ impl Target {
     /// [`Error::Attach`] with the reason.
     pub fn check(pid: u32) -> Result<Target, Error> {
         let no = |reason: &str| refuse(pid, reason);
-        if !cfg!(target_arch = "x86_64") {
-            return Err(no("it is only supported on x86-64; record the program from its start"));
-        }
         if pid == std::process::id() {
             return Err(no("it is keel itself"));
         }
