@@ -20,7 +20,6 @@ fn profile() -> Profile {
         frames: frames.to_vec(),
         values: values.to_vec(),
         compared: Vec::new(),
-        sample_bytes: 0,
     };
     let column = |index: usize| Column { kind: REQUESTED[index], allocator: String::new() };
     Profile {
