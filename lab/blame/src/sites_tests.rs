@@ -16,7 +16,6 @@ fn profile() -> Profile {
         frames: frames.to_vec(),
         values: values.to_vec(),
         compared: Vec::new(),
-        sample_bytes: 0,
     };
     Profile {
         columns: vec![column(0), column(1)],

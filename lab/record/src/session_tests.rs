@@ -4,8 +4,13 @@ use super::*;
 use std::os::unix::fs::{chown, symlink};
 use std::sync::mpsc::channel;
 
-const SETTINGS: Settings =
-    Settings { clock_kind: ring::CLOCK_MONOTONIC, follow: true, stacks: 0, embedded: false };
+const SETTINGS: Settings = Settings {
+    clock_kind: ring::CLOCK_MONOTONIC,
+    follow: true,
+    stacks: 0,
+    embedded: false,
+    sample: None,
+};
 
 /// Creates a session in `parent` and drops it; fails if that takes as long as a minute.
 fn create_in(parent: &Path) {
