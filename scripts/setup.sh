@@ -32,6 +32,9 @@ test /usr/lib/*-linux-gnu/libmimalloc.so.2 libmimalloc2.0
 test /usr/lib/*-linux-gnu/libtcmalloc_minimal.so.4 libtcmalloc-minimal4
 test fluidsynth fluidsynth
 test /usr/share/sounds/sf2/TimGM6mb.sf2 timgm6mb-soundfont
+test /usr/bin/jackd jackd2
+test /usr/bin/jalv jalv
+test /usr/lib/lv2/eg-amp.lv2 lv2-examples
 test csound csound
 test sox sox
 test /usr/include/SDL2/SDL.h libsdl2-dev

@@ -129,9 +129,35 @@ game_frames() {
     expect game/particles 1 "particle (game.c:" --budget game.toml -- ./game more
 }
 
+# JACK calls its clients and the plug-ins of a host on a real-time thread, which neither allocates
+# nor uses a file, and waits for the server between two blocks. The server runs without a device.
+jack_clients() {
+    have jack /usr/bin/jackd jackd2 && have jalv /usr/bin/jalv jalv &&
+        have eg-amp /usr/lib/lv2/eg-amp.lv2 lv2-examples || return
+    if ! chrt -f 10 true 2>/dev/null; then
+        echo "SKIP jack: the system grants no SCHED_FIFO"
+        skipped=$((skipped + 1))
+        return
+    fi
+    export JACK_DEFAULT_SERVER=keel-$$ JACK_NO_AUDIO_RESERVATION=1 JACK_NO_START_SERVER=1
+    timeout 100 jackd -R -P 10 -d dummy -r 44100 -p 1024 >server 2>&1 &
+    local server=$! zone=(--zone class=fifo --also)
+    local client=(jack_rec -f recorded.wav -d 2 -b 16 system:capture_1)
+    local host=(jalv -p http://lv2plug.in/plugins/eg-amp)
+    jack_wait -w -t 10 >/dev/null 2>&1
+    expect jack/records 0 "0 broken, 1 kept" "${zone[@]}" files,sleeps -- "${client[@]}"
+    expect jack/waits 1 " lock waits" "${zone[@]}" locks -- "${client[@]}"
+    # The host ends with its input.
+    expect jalv/amplifies 0 "0 broken, 1 kept" "${zone[@]}" files,sleeps -- "${host[@]}" \
+        < <(sleep 3)
+    expect jalv/waits 1 " lock waits" "${zone[@]}" locks -- "${host[@]}" < <(sleep 3)
+    kill "$server"
+}
+
 fluidsynth_callback
 csound_notes
 sox_effects
 game_frames
+jack_clients
 echo "total: $passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]
