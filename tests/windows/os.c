@@ -168,7 +168,7 @@ static volatile LONG begun, ended;
 static DWORD WINAPI unmaps_the_second_half(void* argument) {
     (void)argument;
     for (LONG round = 0; round < ROUNDS; round++) {
-        while (begun == round) YieldProcessor();
+        while (begun == round) SwitchToThread();
         CHECK(os_unmap(halves + MIB, MIB));
         InterlockedIncrement(&ended);
     }
@@ -183,7 +183,7 @@ TEST(a_part_stays_mapped_while_it_is_discarded) {
         halves = start;
         InterlockedIncrement(&begun);
         CHECK(os_discard(start, MIB)); // at once with the other thread
-        while (ended == round) YieldProcessor();
+        while (ended == round) SwitchToThread();
         CHECK(state_of(start) == MEM_COMMIT && start[0] == 0);
         CHECK(os_unmap(start, MIB) && state_of(start) == MEM_FREE);
     }
