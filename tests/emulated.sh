@@ -112,6 +112,16 @@ count() { # count NAME COMMAND...: runs one more test
         sed 's/^/    /' "$log"
     fi
 }
+# The same binaries with pages of 16 and 64 KiB.
+if [ "$machine" = aarch64 ]; then
+    for bytes in 16384 65536; do
+        for suite in sizes contents aligned large; do
+            # shellcheck disable=SC2086
+            CHECK_SECONDS=300 count "pages/$bytes/$suite" $emulator -p $bytes \
+                "$build/tests/$suite-static"
+        done
+    done
+fi
 if [ "$machine" != aarch64 ]; then
     left_out recorder/engine "the recorder is for x86-64 and arm64"
 elif [ -x build/bin/keel ]; then
