@@ -4,7 +4,8 @@
 - No file of the allocator asks what the system is, or includes a header of a system, but those of
   override/ for one system.
 - docs/reference/os-interface.md names each function of os/ that the allocator uses, no other one,
-  and states their number.
+  and states their number, and how many of them a new layer must define: those that the layer of
+  POSIX defines outside of absent.c.
 - The layers of Linux, Windows and POSIX define the same functions of the headers that the allocator
   includes.
 """
@@ -53,6 +54,11 @@ faults += [f"os-interface.md names {name}, which the allocator does not use"
 stated = re.search(r"uses\s+(\d+)\s+functions", page)
 if stated is None or int(stated.group(1)) != len(used):
     faults.append(f"os-interface.md must state that the allocator uses {len(used)} functions")
+
+own = {name for path in (OS / "posix").glob("*.c") if path.name != "absent.c"
+       for name in DEFINITION.findall(text_of(path))}
+if f"must define {len(own & used)} of" not in " ".join(page.split()):
+    faults.append(f"os-interface.md must state that a new layer must define {len(own & used)} of them")
 
 declared = set()
 for header in headers:
