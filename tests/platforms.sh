@@ -16,8 +16,7 @@ left_out+='|^checkers/|^neighbours/|^mimalloc/table$'
 case $name in
     posix) options=(-DKEEL_OS=posix) ;;
     emulated-tls)
-        options=(-DKEEL_OS=posix -DKEEL_EMULATED_TLS=ON -DCMAKE_C_COMPILER=clang
-            -DCMAKE_CXX_COMPILER=clang++)
+        options=(-DKEEL_OS=posix -DKEEL_EMULATED_TLS=ON -DCMAKE_C_COMPILER=clang)
         ;;
     musl) options=(-DCMAKE_TOOLCHAIN_FILE="$PWD/cmake/x86_64-linux-musl.cmake") ;;
     *)

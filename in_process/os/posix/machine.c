@@ -13,7 +13,7 @@ uint64_t os_address_space_limit(void) {
     int saved = errno;
     bool limited = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
     errno = saved;
-    return limited ? limit.rlim_cur : UINT64_MAX;
+    return limited ? (uint64_t)limit.rlim_cur : UINT64_MAX;
 }
 
 // sysconf may open files, but not allocate.
