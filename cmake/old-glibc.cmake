@@ -15,11 +15,21 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
   set(first_version GLIBC_2.17)
   set(dladdr1_version GLIBC_2.17)
 endif()
+# For os/linux_optional.h: nothing where glibc has libraries of its own for these functions.
+set(KEEL_OF_FIRST_GLIBC)
+check_c_source_compiles("#include <features.h>
+#if !__GLIBC_PREREQ(2, 34)
+#error
+#endif
+int main(void) { return 0; }" KEEL_HAS_ONE_LIBC)
 set(KEEL_IS_MAIN OFF) # one of the platforms on which all of Keel is tested
 if(KEEL_IS_GLIBC AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64|aarch64|arm64)$")
   set(KEEL_IS_MAIN ON)
 endif()
 if(KEEL_IS_MAIN AND NOT KEEL_SANITIZE)
+  if(KEEL_HAS_ONE_LIBC)
+    set(KEEL_OF_FIRST_GLIBC KEEL_FIRST_GLIBC="${first_version}")
+  endif()
   foreach(name pthread dl)
     add_library(old_lib${name} SHARED ${CMAKE_CURRENT_LIST_DIR}/old-glibc/lib${name}.c)
     set(soname lib${name}.so.0)

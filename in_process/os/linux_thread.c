@@ -1,3 +1,4 @@
+#include "os/linux_optional.h"
 #include "os/process.h"
 #include "os/signals.h"
 #include "os/thread.h"
@@ -16,20 +17,46 @@ bool os_process_has_one_thread(void) {
     return single_threaded != NULL && *(const volatile char*)single_threaded != 0;
 }
 
-static pthread_key_t exit_key;
-static bool exit_key_made;
+OPTIONAL(pthread_attr_setstacksize);
+OPTIONAL(pthread_create);
+OPTIONAL(pthread_key_create);
+OPTIONAL(pthread_setspecific);
+
+// Also finds what the program has loaded since its start.
+static void* find(void* linked, const char* name) {
+    return linked != NULL ? linked : os_symbol(name);
+}
+#define FIND(name) find((void*)(name), #name)
+
+typedef void exit_function(void* value);
+static exit_function* on_thread_exit;
+static atomic_state exit_key; // and 1; 0: none
 
 uint32_t os_thread_id(void) {
     return (uint32_t)os_call(SYS_gettid);
 }
 
-bool os_thread_exit_register(void (*on_exit)(void* value)) {
-    exit_key_made = pthread_key_create(&exit_key, on_exit) == 0;
-    return exit_key_made;
+static void exit_key_make(void) {
+    int (*create)(pthread_key_t * key, void (*on_exit)(void*));
+    pthread_key_t key;
+    uint32_t expected = 0;
+    *(void**)&create = FIND(pthread_key_create);
+    if (create == NULL || create(&key, on_thread_exit) != 0) return;
+    (void)atomic_try_state(&exit_key, &expected, (uint32_t)key + 1); // of several, one is used
+}
+
+void os_thread_exit_register(void (*on_exit)(void* value)) {
+    on_thread_exit = on_exit;
+    exit_key_make();
 }
 
 void os_thread_exit_arm(void* value) {
-    if (exit_key_made) (void)pthread_setspecific(exit_key, value);
+    int (*set)(pthread_key_t key, const void* value);
+    if (on_thread_exit == NULL) return;
+    if (atomic_get(&exit_key) == 0) exit_key_make();
+    uint32_t key = atomic_get(&exit_key);
+    *(void**)&set = FIND(pthread_setspecific);
+    if (key != 0 && set != NULL) (void)set((pthread_key_t)(key - 1), value);
 }
 
 static void* thread_main(void* run) {
@@ -77,11 +104,16 @@ bool os_thread_start(void (*run)(void)) {
     pthread_t thread;
     void* argument = *(void**)&run;
     bool started = false;
+    int (*create)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
+    int (*set_stack)(pthread_attr_t*, size_t);
+    *(void**)&create = FIND(pthread_create);
+    *(void**)&set_stack = FIND(pthread_attr_setstacksize);
+    if (create == NULL || set_stack == NULL) return false;
     if (os_signals_block(signals_of_others(), &before)) {
         if (pthread_attr_init(&attributes) == 0) {
             (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-            (void)pthread_attr_setstacksize(&attributes, STACK_BYTES + tls_bytes);
-            started = pthread_create(&thread, &attributes, thread_main, argument) == 0;
+            (void)set_stack(&attributes, STACK_BYTES + tls_bytes);
+            started = create(&thread, &attributes, thread_main, argument) == 0;
             (void)pthread_attr_destroy(&attributes);
         }
         os_signals_restore(before);

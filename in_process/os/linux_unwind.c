@@ -6,6 +6,7 @@
 // have invalid addresses at the end of their stacks; so no such address is left to it.
 #include "base/atomic.h"
 #include "os/call.h"
+#include "os/linux_optional.h"
 #include "os/stack.h"
 #include "os/unwind_rules.h"
 #include <dlfcn.h>
@@ -27,6 +28,8 @@
 #pragma weak _Unwind_GetIPInfo
 #pragma weak _Unwind_GetCFA
 #pragma weak _Unwind_GetGR
+OPTIONAL(dlopen);
+OPTIONAL(dlsym);
 
 static struct {
     _Unwind_Reason_Code (*backtrace)(_Unwind_Trace_Fn, void*);
@@ -43,7 +46,8 @@ static void unwinder_find(void) {
     unwinder.stack = _Unwind_GetCFA;
     unwinder.number = _Unwind_GetGR;
     if (_Unwind_Backtrace == NULL) {
-        void* library = dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_LOCAL);
+        void* (*open_library)(const char*, int) = dlopen;
+        void* library = open_library == NULL ? NULL : open_library("libgcc_s.so.1", RTLD_NOW);
         if (library == NULL) return;
         *(void**)&unwinder.backtrace = dlsym(library, "_Unwind_Backtrace");
         *(void**)&unwinder.address = dlsym(library, "_Unwind_GetIPInfo");
@@ -205,6 +209,7 @@ void os_stack_prepare(void) {
     struct os_frame frame;
     struct walk first = {&frame, 0, 1};
     if (atomic_get(&prepared) != 0) return;
+    unwind_rules_prepare();
     unwinder_find();
     if (unwinder.complete) (void)unwinder.backtrace(add_frame, &first); // may allocate
     (void)dl_iterate_phdr(find_own_code, (void*)(uintptr_t)&os_stack_prepare);

@@ -5,7 +5,7 @@
 #include "os/unwind_rules.h"
 
 #include "base/attributes.h"
-#include <dlfcn.h>
+#include "os/process.h"
 #include <link.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -439,8 +439,8 @@ struct dl_find_object {
 typedef int find_object(void* address, struct dl_find_object* found);
 static find_object* library_find;
 
-__attribute__((constructor(101))) static void find_library_function(void) {
-    *(void**)&library_find = dlsym(RTLD_DEFAULT, "_dl_find_object");
+void unwind_rules_prepare(void) {
+    *(void**)&library_find = os_symbol("_dl_find_object");
 }
 
 bool unwind_rules_exist(void) {

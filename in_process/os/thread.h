@@ -9,8 +9,8 @@
 uint32_t os_thread_id(void);
 
 // `on_exit` will run in every thread that has called os_thread_exit_arm, with the armed value, when
-// that thread ends. Called once, at process start. False when the system has no key left.
-bool os_thread_exit_register(void (*on_exit)(void* value));
+// that thread ends, unless the system has no key left. Called once, at process start.
+void os_thread_exit_register(void (*on_exit)(void* value));
 
 // Has no effect before os_thread_exit_register. NULL disarms the callback for this thread.
 void os_thread_exit_arm(void* value);

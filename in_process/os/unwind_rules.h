@@ -31,7 +31,11 @@ struct unwind_rule {
     int32_t base_offset;
 };
 
-// False: the C library is one without _dl_find_object, and there are no rules.
+// Looks up the C library's function that finds tables. Before it, there are no rules. Takes a lock of
+// the dynamic loader.
+void unwind_rules_prepare(void);
+
+// False: not prepared, or the C library is one without _dl_find_object, and there are no rules.
 bool unwind_rules_exist(void);
 
 // Returns the rule for the call that returns to `address`. Does not allocate and takes no lock, so

@@ -53,7 +53,7 @@ static int object_search(struct dl_phdr_info* info, size_t size, void* data) {
     struct search* search = data;
     struct object object;
     if (!object_read(&object, info)) return 0;
-    search->found = object_function(&object, search->name);
+    search->found = object_definition(&object, search->name);
     return search->found != 0;
 }
 

@@ -3,7 +3,6 @@
 #include "journal/ring.h"
 #include <elf.h>
 #include <errno.h>
-#include <string.h>
 #include <sys/mman.h>
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -21,109 +20,6 @@ enum { IN_CALLS = -1, IN_TABLE = -2, IN_DATA = -3 };
 
 static uintptr_t page_of(uintptr_t address) {
     return address & ~(uintptr_t)(KL_PAGE_BYTES - 1);
-}
-
-static void segments_read(struct object* object, const struct dl_phdr_info* info) {
-    object->start = UINTPTR_MAX;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr)* segment = &info->dlpi_phdr[i];
-        uintptr_t start = info->dlpi_addr + segment->p_vaddr;
-        uintptr_t end = start + segment->p_memsz;
-        if (segment->p_type == PT_LOAD) {
-            if (start < object->start) object->start = start;
-            if (end > object->end) object->end = end;
-        } else if (segment->p_type == PT_GNU_RELRO) {
-            // The loader protects whole pages.
-            object->relro = page_of(start);
-            object->relro_end = page_of(end);
-        }
-    }
-}
-
-// glibc adds the base to the addresses in the dynamic section, except in the kernel's object; other
-// C libraries do not.
-static const void* dynamic_pointer(const struct object* object, uintptr_t value) {
-    return (const void*)(object_contains(object, value) ? value : object->base + value);
-}
-
-static void dynamic_entry(struct object* object, const ElfW(Dyn) * entry) {
-    uintptr_t value = entry->d_un.d_ptr;
-    switch (entry->d_tag) {
-    case DT_SYMTAB:
-        object->symbols = dynamic_pointer(object, value);
-        break;
-    case DT_STRTAB:
-        object->names = dynamic_pointer(object, value);
-        break;
-    case DT_GNU_HASH:
-        object->gnu_hash = dynamic_pointer(object, value);
-        break;
-    case DT_VERSYM:
-        object->versions = dynamic_pointer(object, value);
-        break;
-    case DT_JMPREL:
-        object->tables[0] = dynamic_pointer(object, value);
-        break;
-    case DT_PLTRELSZ:
-        object->counts[0] = value / sizeof(ElfW(Rela));
-        break;
-    case DT_RELA:
-        object->tables[1] = dynamic_pointer(object, value);
-        break;
-    case DT_RELASZ:
-        object->counts[1] = value / sizeof(ElfW(Rela));
-        break;
-    default:
-        break;
-    }
-}
-
-bool object_read(struct object* object, const struct dl_phdr_info* info) {
-    *object = (struct object){.base = info->dlpi_addr};
-    segments_read(object, info);
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        if (info->dlpi_phdr[i].p_type != PT_DYNAMIC) continue;
-        const ElfW(Dyn)* entry = (const void*)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-        for (; entry->d_tag != DT_NULL; entry++) dynamic_entry(object, entry);
-    }
-    for (int table = 0; table < 2; table++)
-        if (object->tables[table] == NULL) object->counts[table] = 0;
-    return object->symbols != NULL && object->names != NULL;
-}
-
-bool object_contains(const struct object* object, uintptr_t address) {
-    return address >= object->start && address < object->end;
-}
-
-bool object_is_ours(const struct object* object) {
-    static const char own;
-    return object_contains(object, (uintptr_t)&own);
-}
-
-static uint32_t gnu_hash_of(const char* name) {
-    uint32_t hash = 5381;
-    for (; *name != '\0'; name++) hash = hash * 33 + (uint8_t)*name;
-    return hash;
-}
-
-uintptr_t object_function(const struct object* object, const char* name) {
-    const uint32_t* table = object->gnu_hash;
-    if (table == NULL || table[0] == 0) return 0;
-    const uint32_t* bucket = table + 4 + table[2] * (sizeof(ElfW(Addr)) / 4);
-    const uint32_t* chain = bucket + table[0];
-    uint32_t hash = gnu_hash_of(name);
-    uint32_t at = bucket[hash % table[0]];
-    if (at < table[1]) return 0;
-    for (;; at++) {
-        const ElfW(Sym)* symbol = &object->symbols[at];
-        uint32_t link = chain[at - table[1]];
-        bool is_hidden = object->versions != NULL && (object->versions[at] & 0x8000) != 0;
-        bool is_function = ELF64_ST_TYPE(symbol->st_info) == STT_FUNC;
-        if ((link | 1) == (hash | 1) && !is_hidden && is_function &&
-            symbol->st_shndx != SHN_UNDEF && strcmp(object->names + symbol->st_name, name) == 0)
-            return object->base + symbol->st_value;
-        if ((link & 1) != 0) return 0;
-    }
 }
 
 // Only the chains of the hash table contain this number.
@@ -171,7 +67,8 @@ void object_set_slot(const struct object* object, const struct slot* slot, uintp
     int saved_errno = errno;
     uintptr_t at = (uintptr_t)slot->word;
     void* page = (void*)page_of(at);
-    bool is_protected = at >= object->relro && at < object->relro_end &&
+    // The loader protects whole pages.
+    bool is_protected = at >= page_of(object->relro) && at < page_of(object->relro_end) &&
                         madvise(page, KL_PAGE_BYTES, MADV_POPULATE_WRITE) != 0;
     if (!is_protected || mprotect(page, KL_PAGE_BYTES, PROT_READ | PROT_WRITE) == 0) {
         atomic_set(slot->word, address);

@@ -30,6 +30,10 @@ struct entry {
 static struct entry entries[ENTRIES];
 static atomic_bits generation;
 
+__attribute__((constructor(101))) static void rules_load(void) {
+    unwind_rules_prepare();
+}
+
 void unwind_forget(void) {
     atomic_add_release(&generation, 1);
 }

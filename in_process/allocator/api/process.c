@@ -109,7 +109,7 @@ void process_start(void) {
     if (KEEL_DEBUG) debug_start(os_environment(), message_write);
     counted_since.ms = os_clock_ms();
     counted_since.cycles = cycles_now();
-    (void)os_thread_exit_register(on_thread_exit);
+    os_thread_exit_register(on_thread_exit);
     os_fork_register(process_before_fork, process_after_fork, after_fork_in_child);
     if (heap_is_real(thread_heap)) os_thread_exit_arm(thread_heap);
 }

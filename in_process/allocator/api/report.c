@@ -269,35 +269,35 @@ void report_print(kl_output* output, void* argument) {
     slow_paths_print(table.output, argument);
 }
 
-struct object {
+struct json {
     struct text text;
     bool begun;
 };
 
 static void object_member(void* context, const char* name, uint64_t value, bool bytes) {
     (void)bytes;
-    struct object* object = context;
-    text_string(&object->text, object->begun ? ",\"" : "{\"");
-    text_string(&object->text, name);
-    text_string(&object->text, "\":");
-    text_decimal(&object->text, value);
-    object->begun = true;
+    struct json* json = context;
+    text_string(&json->text, json->begun ? ",\"" : "{\"");
+    text_string(&json->text, name);
+    text_string(&json->text, "\":");
+    text_decimal(&json->text, value);
+    json->begun = true;
 }
 
 size_t report_json(char* buffer, size_t size) {
-    struct object object = {.begun = false};
-    text_begin(&object.text, buffer, size);
-    figures_visit(object_member, &object);
+    struct json json = {.begun = false};
+    text_begin(&json.text, buffer, size);
+    figures_visit(object_member, &json);
     struct usage usage;
     usage_of_process(&usage);
-    text_string(&object.text, ",");
-    tables_sizes_json(&usage, &object.text);
-    text_string(&object.text, ",");
-    tables_threads_json(&object.text);
-    text_string(&object.text, ",");
-    tables_heaps_json(&object.text);
-    text_string(&object.text, ",");
-    slow_paths_json(&object.text);
-    text_string(&object.text, "}");
-    return object.text.length;
+    text_string(&json.text, ",");
+    tables_sizes_json(&usage, &json.text);
+    text_string(&json.text, ",");
+    tables_threads_json(&json.text);
+    text_string(&json.text, ",");
+    tables_heaps_json(&json.text);
+    text_string(&json.text, ",");
+    slow_paths_json(&json.text);
+    text_string(&json.text, "}");
+    return json.text.length;
 }

@@ -107,7 +107,7 @@ uint32_t os_thread_id(void) {
 static pthread_key_t exit_key;
 static bool exit_key_made;
 
-bool os_thread_exit_register(void (*on_exit)(void* value)) {
+void os_thread_exit_register(void (*on_exit)(void* value)) {
     exit_key_made = pthread_key_create(&exit_key, on_exit) == 0;
     return exit_key_made;
 }

@@ -39,12 +39,11 @@ __attribute__((section(".CRT$XLY"), used)) const PIMAGE_TLS_CALLBACK keel_thread
 
 // The module stays loaded: the keeper runs in it, the ends of threads call it, and its blocks
 // outlive FreeLibrary.
-bool os_thread_exit_register(void (*on_exit)(void* value)) {
+void os_thread_exit_register(void (*on_exit)(void* value)) {
     HMODULE module;
     DWORD saved = GetLastError();
-    bool stays =
-        GetModuleHandleExW(GET_MODULE_HANDLE_EX_FLAG_PIN | GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS,
-                           (const wchar_t*)(const void*)&keel_thread_notice, &module);
+    (void)GetModuleHandleExW(GET_MODULE_HANDLE_EX_FLAG_PIN | GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS,
+                             (const wchar_t*)(const void*)&keel_thread_notice, &module);
     SetLastError(saved);
     run_at_end = on_exit;
     return stays;
