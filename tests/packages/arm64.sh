@@ -20,7 +20,7 @@ run() { # run COMMAND...: it and the programs that it starts may be arm64 ones
 unpacked() { [ "$(stat -c %s "$archive")" -le 40000000 ] && tar -xJf "$archive"; }
 verified() { "$root/packaging/verify.py" "$prefix"; }
 all_arm64() { # every program and library, and none is missing that the other archive has
-    local files
+    local files name
     mapfile -t files < <(find "$prefix" -type f \( -name '*.so*' -o -path '*/bin/*' \
         -o -path '*/lib/keel/keel-*' \))
     [ "$(file "${files[@]}" | grep -c 'ELF 64-bit.*ARM aarch64')" = ${#files[@]} ] &&
@@ -43,6 +43,29 @@ reads() { # the supplied recording
     run "$prefix/bin/keel" --version | grep "$VERSION" &&
         run "$prefix/bin/keel" info --verify "$root/samples/minetest-slice.journal.parquet"
 }
+records() { # every request, and where it was made
+    cat >blocks.c <<'C' && "$gnu-gcc" -O0 blocks.c -o blocks &&
+#include <stdlib.h>
+int main(void) {
+    void* blocks[1000];
+    for (int round = 0; round < 20; round++) {
+        for (int i = 0; i < 1000; i++) blocks[i] = malloc(i * 7 + 1);
+        for (int i = 0; i < 1000; i++) free(blocks[i]);
+    }
+}
+C
+        run "$prefix/bin/keel" record --stacks 16 -o blocks.journal.parquet -- ./blocks &&
+        run "$prefix/bin/keel" info --verify blocks.journal.parquet &&
+        run "$prefix/bin/keel" blame blocks.journal.parquet | grep ' 20,000 .* main$'
+}
+compares() {
+    run "$prefix/bin/keel" compare blocks.journal.parquet -a keel,glibc -r 1 -o results &&
+        run "$prefix/bin/keel" report results -o report.html && test -s report.html
+}
+peers() {
+    run "$prefix/bin/keel" allocators >list && cat list &&
+        ! grep -v tcmalloc list | grep 'not available'
+}
 player() { run "$prefix/lib/keel/keel-player" --self-test | grep 'clock counter'; }
 
 step "unpack; at most 40 MB" unpacked
@@ -52,4 +75,7 @@ step "programs link with it" links
 step "preload" preloads
 step "keel reads a journal" reads
 step "the player's clock" player
+step "keel records" records
+step "keel compares and reports" compares
+step "every peer loads" peers
 finish "Archive for arm64" "$archive" "tar, qemu"
