@@ -57,8 +57,9 @@ if stated is None or int(stated.group(1)) != len(used):
 
 own = {name for path in (OS / "posix").glob("*.c") if path.name != "absent.c"
        for name in DEFINITION.findall(text_of(path))}
-if f"must define {len(own & used)} of" not in " ".join(page.split()):
-    faults.append(f"os-interface.md must state that a new layer must define {len(own & used)} of them")
+needed = len(own & used)
+if f"must define {needed} of" not in " ".join(page.split()):
+    faults.append(f"os-interface.md must state that a new layer must define {needed} of them")
 
 declared = set()
 for header in headers:

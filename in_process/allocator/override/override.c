@@ -11,6 +11,7 @@
 // Not every C library declares these.
 void cfree(void* block);
 void* valloc(size_t size);
+void* memalign(size_t alignment, size_t size);
 void* pvalloc(size_t size);
 int malloc_trim(size_t pad);
 int mallopt(int parameter, int value);
