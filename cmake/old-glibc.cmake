@@ -15,7 +15,8 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
   set(first_version GLIBC_2.17)
   set(dladdr1_version GLIBC_2.17)
 endif()
-# For os/linux_optional.h: nothing where glibc has libraries of its own for these functions.
+# For os/linux_optional.h: nothing where glibc has libraries of its own for these functions, nor for
+# the debug flavour, because the unwinder of libgcc in it refers to others of them.
 set(KEEL_OF_FIRST_GLIBC)
 check_c_source_compiles("#include <features.h>
 #if !__GLIBC_PREREQ(2, 34)
@@ -27,7 +28,7 @@ if(KEEL_IS_GLIBC AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64|aarch6
   set(KEEL_IS_MAIN ON)
 endif()
 if(KEEL_IS_MAIN AND NOT KEEL_SANITIZE)
-  if(KEEL_HAS_ONE_LIBC)
+  if(KEEL_HAS_ONE_LIBC AND NOT KEEL_DEBUG)
     set(KEEL_OF_FIRST_GLIBC KEEL_FIRST_GLIBC="${first_version}")
   endif()
   foreach(name pthread dl)

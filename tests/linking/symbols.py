@@ -157,7 +157,8 @@ for path in sorted(libraries.glob("libkeel*.so")):
         if names := uses_of_malloc(path):
             failed += 1
             print(f"FAIL {path.name}: the program's malloc is used by {names}")
-    if names := needed(path):
+    may_load = "-debug" in path.name  # cmake/old-glibc.cmake says why
+    if names := [] if may_load else needed(path):
         failed += 1
         print(f"FAIL {path.name}: loads other libraries: {names}")
     else:
