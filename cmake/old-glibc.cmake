@@ -10,10 +10,8 @@ check_c_source_compiles("#include <features.h>
 int main(void) { return 0; }" KEEL_IS_GLIBC)
 
 set(first_version GLIBC_2.2.5)
-set(dladdr1_version GLIBC_2.3.3)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
   set(first_version GLIBC_2.17)
-  set(dladdr1_version GLIBC_2.17)
 endif()
 # For os/linux_optional.h: nothing where glibc has libraries of its own for these functions, nor for
 # the debug flavour, because the unwinder of libgcc in it refers to others of them.
@@ -37,11 +35,7 @@ if(KEEL_IS_MAIN AND NOT KEEL_SANITIZE)
     if(name STREQUAL "dl")
       set(soname libdl.so.2)
     endif()
-    set(versions "${first_version} { global: *; };\n")
-    if(name STREQUAL "dl" AND NOT dladdr1_version STREQUAL first_version)
-      string(APPEND versions "${dladdr1_version} { global: dladdr1; };\n")
-    endif()
-    file(WRITE ${PROJECT_BINARY_DIR}/old-glibc/lib${name}.map "${versions}")
+    file(WRITE ${PROJECT_BINARY_DIR}/old-glibc/lib${name}.map "${first_version} { global: *; };\n")
     target_compile_options(old_lib${name} PRIVATE -fvisibility=default -fno-builtin -w)
     target_link_options(old_lib${name} PRIVATE -nostdlib -Wl,-soname,${soname}
       -Wl,--version-script=${PROJECT_BINARY_DIR}/old-glibc/lib${name}.map)

@@ -41,7 +41,8 @@ attach() {
     local name=$1 pid=$2 longest=0 work=0 foreign=0 pause round operations
     shift 2
     for ((round = 1; round <= rounds; round++)); do
-        if ! "$keel" attach "$pid" --for 0.3 -o "$name.journal.parquet" >"$name.log" 2>&1; then
+        if ! "$keel" attach "$pid" --for 30 --max-events 500 -o "$name.journal.parquet" \
+            >"$name.log" 2>&1; then
             fail "$(grep -v operations "$name.log" | tail -2)"
             return
         fi

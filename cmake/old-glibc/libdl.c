@@ -3,7 +3,6 @@
     void name(void);                                                                               \
     void name(void) {}
 FUNCTION(dladdr)
-FUNCTION(dladdr1) // younger than the others on x86-64
 FUNCTION(dlerror)
 FUNCTION(dlopen)
 FUNCTION(dlsym)

@@ -57,17 +57,20 @@ static int object_search(struct dl_phdr_info* info, size_t size, void* data) {
     return search->found != 0;
 }
 
+static int program_read(struct dl_phdr_info* info, size_t size, void* data) {
+    (void)size;
+    object_read(data, info);
+    return 1; // the first object is the program
+}
+
 uintptr_t hooks_definition(const char* name, uintptr_t* stub) {
-    void* found = dlsym(RTLD_DEFAULT, name);
-    void* entry = NULL;
-    Dl_info info;
+    uintptr_t found = (uintptr_t)dlsym(RTLD_DEFAULT, name);
+    struct object program = {0};
     *stub = 0;
-    if (found == NULL) return 0;
-    bool known = dladdr1(found, &info, &entry, RTLD_DL_SYMENT) != 0 && entry != NULL;
-    const ElfW(Sym)* symbol = entry;
-    if (!known || symbol->st_shndx != SHN_UNDEF) return (uintptr_t)found;
+    if (found != 0) dl_iterate_phdr(program_read, &program);
+    if (!object_contains(&program, found) || object_definition(&program, name) != 0) return found;
     // A program that is not position-independent and takes a function's address.
-    *stub = (uintptr_t)found;
+    *stub = found;
     struct search search = {name, 0};
     dl_iterate_phdr(object_search, &search);
     return search.found;
@@ -117,8 +120,7 @@ static uintptr_t slot_before(const struct object* object, const struct hook* hoo
     return is_stub && !object_contains(object, hook->stub) ? hook->stub : hook->theirs;
 }
 
-static void slot_change(const struct object* object, const struct slot* slot,
-                        struct change* change) {
+static void slot_change(const struct object* object, struct slot* slot, struct change* change) {
     const struct hook* hook = hook_of(slot->name);
     if (hook == NULL) return;
     uintptr_t now = atomic_get(slot->word);
@@ -145,6 +147,7 @@ static int object_change(struct dl_phdr_info* info, size_t size, void* data) {
     change->loads = info->dlpi_adds;
     if (!object_read(&object, info) || object_is_ours(&object)) return 0;
     while (object_next_slot(&object, &slot)) slot_change(&object, &slot, change);
+    object_close(&slot);
     return 0;
 }
 

@@ -24,9 +24,11 @@ struct next_functions next = {
     .memalign = __libc_memalign,
 };
 
-static const void* object_of(const void* address) {
-    Dl_info info;
-    return dladdr(address, &info) != 0 ? info.dli_fbase : NULL;
+// Returns where the object begins that contains this address, or 0. dladdr is slow: it searches the
+// symbols.
+static uintptr_t object_of(const void* address) {
+    struct object object;
+    return object_find(&object, (uintptr_t)address) ? object.start : 0;
 }
 
 // In a program that runs already, this library is the last one and is not in the search order of
@@ -70,16 +72,6 @@ static const void* next_malloc_address(void);
 static uintptr_t allocator_start;
 static uintptr_t allocator_end;
 
-static int allocator_range(struct dl_phdr_info* info, size_t size, void* data) {
-    (void)size;
-    struct object object;
-    object_read(&object, info);
-    if (!object_contains(&object, *(uintptr_t*)data)) return 0;
-    allocator_start = object.start;
-    allocator_end = object.end;
-    return 1;
-}
-
 void next_resolve(void) {
     NEXT_LOOK_UP(malloc);
     NEXT_LOOK_UP(free);
@@ -95,8 +87,11 @@ void next_resolve(void) {
     NEXT_LOOK_UP(free_aligned_sized);
     NEXT_LOOK_UP(mmap);
     names_find();
-    uintptr_t address = (uintptr_t)next_malloc_address();
-    dl_iterate_phdr(allocator_range, &address);
+    struct object allocator;
+    if (object_find(&allocator, (uintptr_t)next_malloc_address())) {
+        allocator_start = allocator.start;
+        allocator_end = allocator.end;
+    }
     // A dlsym that fails allocates its error message. The next dlsym that succeeds frees the
     // message. Call it now, while neither call is recorded. dlerror must not be used: it translates
     // the message under the lock of the locale, and the caller of this malloc may hold that lock
@@ -127,8 +122,8 @@ static const void* next_malloc_address(void) {
 }
 
 bool next_is_allocator(void* function) {
-    const void* object = object_of(function);
-    return object != NULL && object == object_of(next_malloc_address());
+    uintptr_t object = object_of(function);
+    return object != 0 && object == object_of(next_malloc_address());
 }
 
 bool next_is_allocator_code(const void* address) {
@@ -161,7 +156,7 @@ const char* host_allocator(void) {
 
 // The functions that a program may combine with malloc and free.
 const char* host_other_allocator(void) {
-    const void* own = object_of(next_malloc_address());
+    uintptr_t own = object_of(next_malloc_address());
     const void* others[6];
     memcpy(&others[0], &next.free, sizeof others[0]);
     memcpy(&others[1], &next.calloc, sizeof others[1]);

@@ -62,17 +62,45 @@ bool object_next_slot(const struct object* object, struct slot* slot) {
 }
 
 // While another thread relocates an object, its pages are writable; the loader protects them
-// afterwards.
-void object_set_slot(const struct object* object, const struct slot* slot, uintptr_t address) {
-    int saved_errno = errno;
-    uintptr_t at = (uintptr_t)slot->word;
-    void* page = (void*)page_of(at);
+// afterwards. Returns false if the page cannot be written.
+static bool page_open(const struct object* object, struct slot* slot, uintptr_t page) {
+    if (page == slot->open) return true;
+    object_close(slot);
     // The loader protects whole pages.
-    bool is_protected = at >= page_of(object->relro) && at < page_of(object->relro_end) &&
-                        madvise(page, KL_PAGE_BYTES, MADV_POPULATE_WRITE) != 0;
-    if (!is_protected || mprotect(page, KL_PAGE_BYTES, PROT_READ | PROT_WRITE) == 0) {
-        atomic_set(slot->word, address);
-        if (is_protected) mprotect(page, KL_PAGE_BYTES, PROT_READ);
-    }
+    bool is_protected = page >= page_of(object->relro) && page < page_of(object->relro_end) &&
+                        madvise((void*)page, KL_PAGE_BYTES, MADV_POPULATE_WRITE) != 0;
+    if (!is_protected) return true;
+    if (mprotect((void*)page, KL_PAGE_BYTES, PROT_READ | PROT_WRITE) != 0) return false;
+    slot->open = page;
+    return true;
+}
+
+void object_set_slot(const struct object* object, struct slot* slot, uintptr_t address) {
+    int saved_errno = errno;
+    if (page_open(object, slot, page_of((uintptr_t)slot->word))) atomic_set(slot->word, address);
     errno = saved_errno;
+}
+
+void object_close(struct slot* slot) {
+    int saved_errno = errno;
+    if (slot->open != 0) mprotect((void*)slot->open, KL_PAGE_BYTES, PROT_READ);
+    slot->open = 0;
+    errno = saved_errno;
+}
+
+struct search {
+    struct object* object;
+    uintptr_t address;
+};
+
+static int object_search(struct dl_phdr_info* info, size_t size, void* data) {
+    (void)size;
+    struct search* search = data;
+    object_read(search->object, info);
+    return object_contains(search->object, search->address);
+}
+
+bool object_find(struct object* object, uintptr_t address) {
+    struct search search = {object, address};
+    return dl_iterate_phdr(object_search, &search) != 0;
 }

@@ -9,6 +9,7 @@
 // A word that the loader sets to the address of the function `name`.
 struct slot {
     size_t table, entry; // where the search for the next one continues
+    uintptr_t open;      // a protected page that object_set_slot has made writable; 0: none
     const ElfW(Sym) * symbol;
     const char* name;
     atomic_word* word; // not aligned in a packed structure
@@ -21,8 +22,13 @@ uint32_t object_symbol_count(const struct object* object);
 // Finds the next slot. The first call gets a slot of zeros. Returns false after the last one.
 bool object_next_slot(const struct object* object, struct slot* slot);
 
-// Stores an address in a slot, in one store: other threads may call through it. A slot that the
-// loader has protected is protected again. Does nothing where the system refuses that.
-void object_set_slot(const struct object* object, const struct slot* slot, uintptr_t address);
+// Stores an address in a slot, in one store: other threads may call through it. Does nothing where
+// the system refuses that. A page that the loader has protected stays writable until a store to
+// another page, or object_close, which must follow.
+void object_set_slot(const struct object* object, struct slot* slot, uintptr_t address);
+void object_close(struct slot* slot);
+
+// Finds the object that contains the address. Takes the lock of the loader.
+bool object_find(struct object* object, uintptr_t address);
 
 #endif

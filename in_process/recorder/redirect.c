@@ -32,6 +32,7 @@ static int object_replace(struct dl_phdr_info* info, size_t size, void* data) {
         const struct redirect* entry = entry_find(data, slot.name);
         if (entry != NULL && entry->ours != 0) object_set_slot(&object, &slot, entry->ours);
     }
+    object_close(&slot);
     return 0;
 }
 

@@ -8,7 +8,7 @@ use crate::prologue::Early;
 use crate::ring::{RawEvent, op};
 use crate::rows::{Facts, Filter, Names, RowSink, Taken};
 use keel_journal::{CALL, CALLS_END, Event, FreeHint, Mark, Metadata, Op, Origin, Requested};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The most calls that may wait, each of which is a mark. More would make the metadata too large.
 const MOST_CALLS: u64 = 1 << 20;
@@ -44,6 +44,9 @@ struct Thread {
     reallocs: Vec<Realloc>,
 }
 
+/// Threads that are kept in any case.
+const THREADS_MIN: usize = 1024;
+
 /// The state of one process after the events applied so far.
 #[derive(Clone)]
 pub struct Applier {
@@ -51,6 +54,8 @@ pub struct Applier {
     pub origins: Origins,
     rings: Vec<Ring>,
     threads: FxHashMap<u32, Thread>,
+    /// Threads from which on those are forgotten that no row can name.
+    threads_max: usize,
     live: FxHashMap<u64, Live>,
     /// Until rows are wanted: the time at which they are, ns, and the live blocks.
     early: Option<(u64, Early)>,
@@ -80,6 +85,7 @@ impl Applier {
             origins: Origins::new(&filter.skip_modules),
             rings: Vec::new(),
             threads: FxHashMap::default(),
+            threads_max: THREADS_MIN,
             live: FxHashMap::default(),
             early: (filter.after_ns > 0).then(|| (filter.after_ns, Early::default())),
             origin: clock.nanoseconds(origin),
@@ -118,6 +124,11 @@ impl Applier {
     /// Fills in the metadata that is known so far.
     pub fn known(&self, metadata: &mut Metadata) {
         known(&self.facts, &self.origins, &self.threads, metadata);
+    }
+
+    #[cfg(test)]
+    pub fn known_threads(&self) -> usize {
+        self.threads.len()
     }
 
     /// Whether a block is live at this address.
@@ -212,6 +223,7 @@ impl Applier {
             op::THREAD_BEGIN => {
                 let serial = event.size as u32;
                 self.rings[ring].thread = serial;
+                self.forget_threads();
                 self.threads.entry(serial).or_default().id = event.address;
             }
             op::THREAD_END if !self.thread(ring).name.is_empty() => {}
@@ -263,6 +275,21 @@ impl Applier {
         }
         let stack = (origin.stack != Origin::NONE).then_some(origin.stack);
         self.mark(ring, Mark { time, text, stack, took_ns, ..Mark::default() });
+    }
+
+    /// While no rows are wanted: forgets threads that have ended and of whose blocks none is live.
+    /// Before the next time, as many threads must begin as are kept, so it takes constant time for
+    /// each thread and each block.
+    fn forget_threads(&mut self) {
+        let Some((_, early)) =
+            self.early.as_ref().filter(|_| self.threads.len() >= self.threads_max)
+        else {
+            return;
+        };
+        let running = self.rings.iter().map(|ring| ring.thread);
+        let kept: FxHashSet<u32> = running.chain(early.threads()).collect();
+        self.threads.retain(|serial, _| kept.contains(serial));
+        self.threads_max = (2 * self.threads.len()).max(THREADS_MIN);
     }
 
     /// A sample of the caches: a pause, and the time of a reading after it.

@@ -156,6 +156,38 @@ fn successive_threads_of_a_ring_keep_their_names() {
     assert_eq!(threads, [(TID, "a name of 15 ch"), (77, "program")]);
 }
 
+/// While a recording waits, which may take days.
+#[test]
+fn ended_threads_without_live_blocks_are_forgotten() {
+    const THREADS: u64 = 20_000;
+    const KEPT: u64 = 3;
+    let clock = Clock::start(CLOCK_MONOTONIC);
+    let origin = clock.now();
+    let filter = Filter { after_ns: u64::MAX, ..Filter::default() };
+    let mut assembler = Assembler::new(clock, origin, &filter);
+    for serial in 1..=THREADS {
+        let at = origin + serial * 10;
+        let mut events = vec![event(at, op::THREAD_BEGIN, TID + serial, serial)];
+        events.push(event(at + 1, op::MALLOC, serial * 16, 8));
+        if serial != KEPT {
+            events.push(event(at + 2, op::FREE, serial * 16, 0));
+        }
+        assembler.add(0, &events);
+    }
+    let mut rows = Vec::new();
+    let mut sink = |row: &Event| {
+        rows.push(*row);
+        Taken::More
+    };
+    assembler.write(clock, origin + THREADS * 20, &mut sink);
+    let known = assembler.applier.known_threads();
+    assert!(known < 2100, "{known}");
+    assembler.begin_span(&mut sink);
+    let facts = assembler.finish(&Names::default());
+    assert_eq!((rows.len(), facts.threads.len()), (1, 1));
+    assert_eq!(facts.threads[0].id, TID + KEPT);
+}
+
 #[test]
 fn events_after_the_stop_are_dropped() {
     let (mut assembler, origin) = assembler();

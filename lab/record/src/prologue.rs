@@ -46,6 +46,11 @@ impl Early {
         self.blocks.remove(&object);
     }
 
+    /// The threads of the remaining blocks.
+    pub fn threads(&self) -> impl Iterator<Item = u32> {
+        self.blocks.values().map(|block| block.thread)
+    }
+
     /// The remaining blocks, in the order of their allocation.
     pub fn into_blocks(self) -> Vec<Block> {
         let mut blocks: Vec<Block> = self.blocks.into_values().collect();

@@ -1,10 +1,11 @@
 /* visited: waits in poll and in nanosleep again and again until its input ends, with values of its
  * own in the registers that a system call keeps. Afterwards compares them, the result, errno, the
- * signal mask and the signal stack. Exits with 7 if something has changed, or if a block has.
+ * signal mask, the signal stack and the policy. Exits with 7 if one of them or a block has changed.
  * Prints a line at the start. x86-64 with AVX. */
 #include "common.h"
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <time.h>
 
@@ -60,6 +61,7 @@ static void wait_once(int sleeps, long round) {
     sigprocmask(SIG_SETMASK, NULL, &mask_after);
     require(memcmp(&mask, &mask_after, sizeof(long)) == 0, "the signal mask");
     sigaltstack(NULL, &signals_after);
+    require(sched_getscheduler(0) == SCHED_OTHER, "the policy");
     require(signals_after.ss_sp == stack && signals_after.ss_flags == 0, "the signal stack");
 }
 

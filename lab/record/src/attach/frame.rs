@@ -131,17 +131,21 @@ pub mod data {
     pub const REASON: usize = 6;
     pub const ERRNO_AT: usize = 7;
     pub const ERRNO_VALUE: usize = 8;
-    pub const CALLS: usize = 9;
+    pub const POLICY: usize = 9;
+    pub const PRIORITY: usize = 10;
+    pub const CALLS: usize = 11;
     pub const CALLS_MAX: usize = 3;
-    /// A call's function, two arguments and result. In place of the function or the first argument:
+    /// A call's function, two arguments and result.
     pub const CALL_WORDS: usize = 4;
+    /// In place of the function or the first argument.
     pub const RESULT_BEFORE: u64 = 1;
-    /// A function of 0 ends the calls.
+    /// The calls end with a function of 0.
     pub const WORDS: usize = CALLS + CALLS_MAX * CALL_WORDS + 1;
 }
 
-// `rbx` is the address of the data. Functions keep it and r12. It makes the calls until one returns
-// 0, marks the end, and gives keel time to restore the thread. Without keel it then does so itself.
+// `rbx` is the address of the data. Functions keep it and r12. The code makes the calls until one
+// returns 0, restores the policy and errno, marks the end, and gives keel time to restore the
+// thread. Without keel it then does so itself.
 std::arch::global_asm!(
     ".pushsection .rodata.keel_visit,\"a\",@progbits",
     "keel_visit_code:",
@@ -150,7 +154,7 @@ std::arch::global_asm!(
     "mov %rax, 56(%rbx)",
     "mov (%rax), %ecx",
     "mov %rcx, 64(%rbx)",
-    "lea 72(%rbx), %r12",
+    "lea 88(%rbx), %r12",
     "xor %eax, %eax",
     "2:",
     "mov (%r12), %rcx",
@@ -173,6 +177,11 @@ std::arch::global_asm!(
     "call *%rcx",
     "mov %rax, 48(%rbx)",
     "3:",
+    "xor %edi, %edi", // sched_setscheduler(0, policy, &priority)
+    "mov 72(%rbx), %rsi",
+    "lea 80(%rbx), %rdx",
+    "mov $144, %eax",
+    "syscall",
     "mov 56(%rbx), %rcx",
     "mov 64(%rbx), %rdx",
     "mov %edx, (%rcx)",

@@ -348,6 +348,9 @@ impl<'a> Visited<'a> {
         words[data::WAIT + 1] = WAIT_FOR_KEEL_NS;
         words[data::FRAME] = self.frame + 8;
         words[data::IF_ZERO] = if_zero;
+        let (policy, priority) = scheduling(self.thread);
+        words[data::POLICY] = policy as u64;
+        words[data::PRIORITY] = priority as u64;
         for (call, at) in calls.iter().zip((data::CALLS..).step_by(data::CALL_WORDS)) {
             words[at..at + call.len()].copy_from_slice(call);
         }
@@ -356,6 +359,11 @@ impl<'a> Visited<'a> {
         self.memory.write_all_at(frame::code(), self.region)?;
         let (rip, orig_rax) = (self.region, u64::MAX);
         self.set_registers(&Registers { rip, rsp, rbx, orig_rax, ..self.registers })?;
+        if NORMAL.contains(&(policy & !libc::SCHED_RESET_ON_FORK)) {
+            // Its code restores the policy.
+            let first = libc::SCHED_FIFO | policy & libc::SCHED_RESET_ON_FORK;
+            set_scheduling(self.thread, first, 1);
+        }
         request(libc::PTRACE_CONT, self.thread, 0, 0)?;
         self.wait_for_calls()?;
         let mut bytes = [0; data::WORDS * 8];
@@ -407,7 +415,7 @@ impl<'a> Visited<'a> {
             return;
         }
         if self.region != 0 {
-            self.restore_errno();
+            self.end_calls();
             let (region, bytes) = (self.region, REGION_BYTES);
             drop(self.system_call(libc::SYS_munmap, [region, bytes, 0, 0, 0, 0]));
         }
@@ -427,12 +435,15 @@ impl<'a> Visited<'a> {
         }
     }
 
-    /// The thread's code does that, unless it was interrupted.
-    fn restore_errno(&self) {
-        let Ok(at) = self.word(data::ERRNO_AT) else { return };
-        if at != 0 && matches!(self.word(data::DONE), Ok(0)) {
-            let value = self.word(data::ERRNO_VALUE).unwrap_or_default() as u32;
+    /// What the thread's code does after the calls, if it was interrupted before.
+    fn end_calls(&self) {
+        let word = |at| self.word(at).unwrap_or_default();
+        let at = word(data::ERRNO_AT);
+        if at != 0 && word(data::DONE) == 0 {
+            let value = word(data::ERRNO_VALUE) as u32;
             drop(self.memory.write_all_at(&value.to_le_bytes(), at));
+            let (policy, priority) = (word(data::POLICY), word(data::PRIORITY));
+            set_scheduling(self.thread, policy as i32, priority as i32);
         }
     }
 
@@ -482,24 +493,44 @@ fn write_as_process(pid: u32, bytes: &[u8], at: u64) -> Result<(), Failure> {
     if stored == length as isize { Ok(()) } else { Err(Failure::Busy) }
 }
 
-/// Raises the priority of the calling thread while it exists, where the system permits that.
-struct Urgent(i32);
+/// Policies under which a thread waits its turn.
+const NORMAL: [i32; 3] = [libc::SCHED_OTHER, libc::SCHED_BATCH, libc::SCHED_IDLE];
+
+/// A thread's policy and priority. 0 is the calling thread.
+fn scheduling(thread: i32) -> (i32, i32) {
+    let mut parameter = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the structure is valid for writing.
+    unsafe {
+        libc::sched_getparam(thread, &raw mut parameter);
+        (libc::sched_getscheduler(thread).max(0), parameter.sched_priority)
+    }
+}
+
+/// Does nothing where the system does not permit it.
+fn set_scheduling(thread: i32, policy: i32, priority: i32) {
+    let parameter = libc::sched_param { sched_priority: priority };
+    // SAFETY: the structure is valid.
+    unsafe { libc::sched_setscheduler(thread, policy, &raw const parameter) };
+}
+
+/// While it exists, the calling thread does not wait its turn.
+struct Urgent {
+    before: (i32, i32),
+}
 
 impl Urgent {
     fn new() -> Urgent {
-        // SAFETY: system calls without pointers.
-        unsafe {
-            let before = libc::getpriority(libc::PRIO_PROCESS, 0);
-            libc::setpriority(libc::PRIO_PROCESS, 0, -20);
-            Urgent(before)
+        let before = scheduling(0);
+        if NORMAL.contains(&before.0) {
+            set_scheduling(0, libc::SCHED_FIFO, 1);
         }
+        Urgent { before }
     }
 }
 
 impl Drop for Urgent {
     fn drop(&mut self) {
-        // SAFETY: a system call without pointers.
-        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, self.0) };
+        set_scheduling(0, self.before.0, self.before.1);
     }
 }
 
