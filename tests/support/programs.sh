@@ -3,6 +3,7 @@
 folder=$PWD
 case $1 in
     date) date -u +%F; id -un; ls -l /etc/passwd; uname -s; basename "$folder" | wc -l ;;
+    late) "$(dirname "$0")/late" "$(dirname "$0")/liblate.so" ;; # tests/systems/late.c
     ls) ls -lR --time-style=+%s /usr/lib /etc ;;
     sort) # of several threads
         seq 300000 | sed 's/\(.\)\(.*\)/\2 \1/' | sort --parallel=4 --buffer-size=4M -k 1 |

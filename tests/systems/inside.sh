@@ -12,10 +12,10 @@ export CHECK_SECONDS=300 CHECK_FORKS=50
 suites="sizes contents aligned loading threads fork large"
 # Keel guarantees more than the C library in these.
 own_suites="footprint misuse"
-programs="ls bash python3 perl git apt"
+programs="ls bash python3 perl git apt late"
 if [ "$1" = small ]; then
     shift
-    suites="aligned loading threads" own_suites="misuse" programs="ls bash"
+    suites="aligned loading threads" own_suites="misuse" programs="ls bash late"
 fi
 echo "wanted $(wc -w <<<"$suites $own_suites $programs")"
 echo "system $(ldd --version | sed -n '1s/.* //p') $(uname -r)"

@@ -58,6 +58,9 @@ def compile_suites(tools):
         script.append(f"gcc {' '.join(FLAGS)} -DKEEL_TEST_PLUGIN='\"/keel/plugin.so\"' "
                       f"/keel/source/contract/{name}.c {support}check.c {support}check_run.c "
                       f"{support}memory.c -o /keel/{name} -rdynamic -lpthread -ldl -lm")
+    shutil.copy(HERE / "late.c", source)
+    script.append("gcc -O1 -w -DLIBRARY -shared -fPIC /keel/source/late.c -o /keel/liblate.so "
+                  "-lpthread && gcc -O1 -w /keel/source/late.c -o /keel/late -ldl")
     done = roots.enter(roots.root(roots.SUITES[0]), tools,
                        ["bash", "-e", "-c", "\n".join(script)])
     if done.returncode != 0:
