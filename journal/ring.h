@@ -123,6 +123,9 @@ enum kl_ring_op {
     // it has address = the ticks that it took
     KL_RING_TOOK = 18,
     KL_RING_CALL = 19,
+    // The allocation before it in this ring was slow: address = ticks of the call, size and extra
+    // are its size and origin. Only if the reader asks for slow calls (slow_ticks)
+    KL_RING_SLOW = 20,
 };
 
 // The first character of the name of a call.
@@ -248,8 +251,9 @@ struct kl_control {
     uint32_t embedded;          // 1: the program reports its calls (keel/recorder.h); 0: malloc
     uint64_t sample_bytes;      // the mean distance of samples; 0: every call is recorded
     uint64_t sample_seed;       // of the random numbers that choose them
+    uint64_t slow_ticks;        // calls that take at least so long are slow; 0: calls are not timed
 };
-static_assert(sizeof(struct kl_control) == 80, "as in ring.rs");
+static_assert(sizeof(struct kl_control) == 88, "as in ring.rs");
 static_assert(offsetof(struct kl_control, heartbeat) == 32, "as in ring.rs");
 
 // The file of a recording without `keel record` (keel/recorder.h): a struct kl_spool with magic

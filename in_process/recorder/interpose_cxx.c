@@ -13,7 +13,6 @@
 #include "base/atomic.h"
 #include "base/attributes.h"
 #include "next.h"
-#include "origin.h"
 #include "sampling.h"
 #include <stdint.h>
 #include <unistd.h>
@@ -58,14 +57,11 @@ static void* form_find(struct form* form, void* fallback) {
     return function;
 }
 
-static void allocation_record(struct before before, void* block, size_t size, size_t align) {
-    if (!allocation_counts(before, block, size)) return;
-    uint64_t from = origin(NULL); // recorder_thread.caller is the operator's caller
-    if (align == 0) {
-        record(KL_RING_MALLOC, ticks(), block, size, from);
-    } else {
-        record(KL_RING_ALIGNED, ticks(), block, size_with_align(size, align), from);
-    }
+static void operator_record(struct before before, void* block, size_t size, size_t align) {
+    bool is_aligned = align != 0;
+    enum kl_ring_op op = is_aligned ? KL_RING_ALIGNED : KL_RING_MALLOC;
+    uint64_t word = is_aligned ? size_with_align(size, align) : size;
+    allocation_record(op, before, block, size, word, NULL); // recorder_thread.caller is the caller
 }
 
 // While an operator runs, its caller is the origin of its allocations. This ends when the operator
@@ -113,7 +109,7 @@ KEEL_INLINE void new_size_leave(const size_t* outer) {
         }                                                                                          \
         struct before before = before_call();                                                      \
         void* block = FUNCTION(form_function, found) arguments;                                    \
-        allocation_record(before, block, size, align);                                             \
+        operator_record(before, block, size, align);                                               \
         return block;                                                                              \
     }
 

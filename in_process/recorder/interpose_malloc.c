@@ -3,7 +3,6 @@
 // are not recorded.
 #include "base/attributes.h"
 #include "next.h"
-#include "origin.h"
 #include "sampling.h"
 #include <errno.h>
 #include <stdint.h>
@@ -23,22 +22,25 @@ KEEL_EXPORT void free_sized(void* block, size_t size);
 KEEL_EXPORT void free_aligned_sized(void* block, size_t align, size_t size);
 KEEL_EXPORT void cfree(void* block);
 
-// The functions named *_recorded are not inlined, because the calls that are not recorded would
-// save more registers than they need.
+// The functions named *_recorded and *_passed are not inlined, because each kind of call would save
+// the registers of the other.
 static KEEL_NOINLINE void* malloc_recorded(size_t size, const void* caller) {
     struct before before = before_call();
     void* block = next.malloc(size);
-    if (KEEL_LIKELY(allocation_counts(before, block, size)))
-        record(KL_RING_MALLOC, ticks(), block, size, origin(caller));
+    allocation_record(KL_RING_MALLOC, before, block, size, size, caller);
+    return block;
+}
+
+static KEEL_NOINLINE void* malloc_passed(size_t size, uint64_t left) {
+    void* block = next.malloc(size);
+    sampling_passed(left, size);
     return block;
 }
 
 void* malloc(size_t size) {
     uint64_t left = sampling_left();
-    if (left <= size) return malloc_recorded(size, __builtin_return_address(0));
-    void* block = next.malloc(size);
-    sampling_passed(left, size);
-    return block;
+    return left > size ? malloc_passed(size, left)
+                       : malloc_recorded(size, __builtin_return_address(0));
 }
 
 // Records the free inside an operator delete of the C++ library, with the operator's hint.
@@ -134,17 +136,20 @@ void cfree(void* block) {
 static KEEL_NOINLINE void* calloc_recorded(size_t count, size_t size, const void* caller) {
     struct before before = before_call();
     void* block = next.calloc(count, size);
-    if (KEEL_LIKELY(allocation_counts(before, block, count * size)))
-        record(KL_RING_CALLOC, ticks(), block, count * size, origin(caller));
+    allocation_record(KL_RING_CALLOC, before, block, count * size, count * size, caller);
+    return block;
+}
+
+static KEEL_NOINLINE void* calloc_passed(size_t count, size_t size, uint64_t left) {
+    void* block = next.calloc(count, size);
+    sampling_passed(left, count * size);
     return block;
 }
 
 void* calloc(size_t count, size_t size) {
     uint64_t left = sampling_left();
-    if (left <= count * size) return calloc_recorded(count, size, __builtin_return_address(0));
-    void* block = next.calloc(count, size);
-    sampling_passed(left, count * size);
-    return block;
+    return left > count * size ? calloc_passed(count, size, left)
+                               : calloc_recorded(count, size, __builtin_return_address(0));
 }
 
 static void* realloc_from(void* block, size_t size, const void* caller) {
@@ -155,8 +160,7 @@ static void* realloc_from(void* block, size_t size, const void* caller) {
     // For the journal, a block that is no sample is none.
     if (block == NULL || !release_counts(block)) {
         void* created = next.realloc(block, size);
-        if (allocation_counts(before, created, size))
-            record(KL_RING_REALLOC_NULL, ticks(), created, size, origin(caller));
+        allocation_record(KL_RING_REALLOC_NULL, before, created, size, size, caller);
         return created;
     }
     uint64_t from = origin(caller);
@@ -166,6 +170,7 @@ static void* realloc_from(void* block, size_t size, const void* caller) {
     recorder_thread.deleting = (struct deleting){block, 0}; // a free by name is not recorded
     before = before_call();
     void* moved = next.realloc(block, size);
+    uint64_t took = slow_ticks(before);
     recorder_thread.deleting = outer;
     if (moved == NULL && size != 0) sampling_keeps(block);
     // If the new block was allocated by name, it is already recorded; or it is no sample. Then only
@@ -173,6 +178,7 @@ static void* realloc_from(void* block, size_t size, const void* caller) {
     bool only_released = moved != NULL && !allocation_counts(before, moved, size);
     record(KL_RING_REALLOC_END, ticks(), only_released ? NULL : moved, only_released ? 0 : size,
            old);
+    if (!only_released && moved != NULL) slow_record(took, size, from);
     return moved;
 }
 
@@ -197,8 +203,8 @@ static void* aligned_recorded(struct before before, void* block, size_t align, s
     // libstdc++ rounds the size of an operator new up to a multiple of the alignment.
     size_t requested = recorder_thread.new_size;
     if (requested != 0 && requested <= size && size - requested < align) size = requested;
-    if (allocation_counts(before, block, size))
-        record(KL_RING_ALIGNED, ticks(), block, size_with_align(size, align), origin(caller));
+    uint64_t word = size_with_align(size, align);
+    allocation_record(KL_RING_ALIGNED, before, block, size, word, caller);
     return block;
 }
 

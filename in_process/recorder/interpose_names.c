@@ -7,7 +7,6 @@
 #include "base/attributes.h"
 #include "names.h"
 #include "next.h"
-#include "origin.h"
 #include "redirect.h"
 #include "sampling.h"
 #include <dlfcn.h>
@@ -47,21 +46,17 @@ static size_t alignment(const struct call* call) {
     return argument(call, call->name->align, aligned);
 }
 
-static void allocation_record(const struct call* call, uintptr_t block, size_t size) {
-    if (!allocation_counts(call->before, (void*)block, size)) return;
+static void named_record(const struct call* call, uintptr_t block, size_t size) {
     size_t align = alignment(call);
     bool zero = call->name->zero || (argument(call, call->name->flags, 0) & JEMALLOC_ZERO) != 0;
-    uint64_t from = origin(call->caller);
-    if (align > 1) {
-        record(KL_RING_ALIGNED, ticks(), (void*)block, size_with_align(size, align), from);
-    } else {
-        record(zero ? KL_RING_CALLOC : KL_RING_MALLOC, ticks(), (void*)block, size, from);
-    }
+    enum kl_ring_op op = align > 1 ? KL_RING_ALIGNED : zero ? KL_RING_CALLOC : KL_RING_MALLOC;
+    uint64_t word = align > 1 ? size_with_align(size, align) : size;
+    allocation_record(op, call->before, (void*)block, size, word, call->caller);
 }
 
 static uintptr_t allocate(const struct call* call) {
     uintptr_t result = next_call(call);
-    allocation_record(call, result, requested(call));
+    named_record(call, result, requested(call));
     return result;
 }
 
@@ -69,7 +64,7 @@ static uintptr_t allocate(const struct call* call) {
 static uintptr_t copy_string(const struct call* call) {
     uintptr_t result = next_call(call);
     bool is_new = result != 0 && result != argument(call, call->name->block, 0);
-    if (is_new) allocation_record(call, result, strlen((const char*)result) + 1);
+    if (is_new) named_record(call, result, strlen((const char*)result) + 1);
     return result;
 }
 
@@ -77,7 +72,7 @@ static uintptr_t copy_string(const struct call* call) {
 static uintptr_t store(const struct call* call) {
     uintptr_t result = next_call(call);
     const uintptr_t* block = (const uintptr_t*)argument(call, call->name->block, 0);
-    if ((int)result == 0) allocation_record(call, *block, requested(call));
+    if ((int)result == 0) named_record(call, *block, requested(call));
     return result;
 }
 
@@ -116,7 +111,7 @@ static uintptr_t resize(const struct call* call) {
     if (block == 0) {
         if (call->name->kind != NAME_RESIZE) return next_call(call);
         uintptr_t result = next_call(call);
-        allocation_record(call, result, requested(call));
+        named_record(call, result, requested(call));
         return result;
     }
     bool is_inner = (const void*)block == recorder_thread.deleting.block;
@@ -124,7 +119,7 @@ static uintptr_t resize(const struct call* call) {
     size_t size = requested(call);
     if (!release_counts((void*)block)) {
         uintptr_t result = next_call(call);
-        allocation_record(call, resized(call, block, result), size);
+        named_record(call, resized(call, block, result), size);
         return result;
     }
     uint64_t from = origin(call->caller);
@@ -133,6 +128,7 @@ static uintptr_t resize(const struct call* call) {
     DELETING(block);
     (void)outer;
     uintptr_t result = next_call(call);
+    uint64_t took = slow_ticks(before);
     uintptr_t moved = resized(call, block, result);
     // Without a block: with size 0 the old block was freed, otherwise it is live.
     bool freed = moved == 0 && (size == 0 || call->name->frees_on_failure);
@@ -140,6 +136,7 @@ static uintptr_t resize(const struct call* call) {
     bool only_released = moved != 0 && !allocation_counts(before, (void*)moved, size);
     record(KL_RING_REALLOC_END, ticks(), only_released ? NULL : (void*)moved,
            freed || only_released ? 0 : size, block & KL_EXTRA_MASK);
+    if (!only_released && moved != 0) slow_record(took, size, from);
     return result;
 }
 

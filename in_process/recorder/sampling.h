@@ -13,19 +13,31 @@
 #ifndef KEEL_RECORDER_SAMPLING_H
 #define KEEL_RECORDER_SAMPLING_H
 
+#include "origin.h"
 #include "sampled.h"
-#include "thread.h"
 
-// The state before an allocation: whether calls are recorded, this thread's next index, and its
-// countdown.
+// The state before an allocation: whether calls are recorded, this thread's next index, its
+// countdown, and the time if calls are timed, else 0.
 struct before {
     bool on;
     uint64_t head;
     uint64_t left;
+    uint64_t began;
 };
 KEEL_INLINE struct before before_call(void) {
     bool on = recording(); // may reset the others
-    return (struct before){on, recorder_thread.head, recorder_thread.countdown};
+    uint64_t began = KEEL_UNLIKELY(session.slow_ticks != 0) ? ticks() : 0;
+    return (struct before){on, recorder_thread.head, recorder_thread.countdown, began};
+}
+
+// The ticks of a call that has just returned and is slow, else 0.
+KEEL_INLINE uint64_t slow_ticks(struct before before) {
+    if (KEEL_LIKELY(before.began == 0)) return 0;
+    uint64_t took = ticks() - before.began;
+    return took >= session.slow_ticks ? took : 0;
+}
+KEEL_INLINE void slow_record(uint64_t took, size_t size, uint64_t from) {
+    if (KEEL_UNLIKELY(took != 0)) record(KL_RING_SLOW, ticks(), (const void*)took, size, from);
 }
 
 // An allocation of fewer bytes is no sample. 0 if everything is recorded.
@@ -49,6 +61,16 @@ KEEL_INLINE bool allocation_counts(struct before before, const void* block, size
         thread_recorded_allocation(before.head, block))
         return false;
     return session.sample_bytes == 0 || sampling_takes(before.left, block, size);
+}
+
+// Records an allocation that counts. `word` is the size word of the event.
+KEEL_INLINE void allocation_record(enum kl_ring_op op, struct before before, const void* block,
+                                   size_t size, uint64_t word, const void* caller) {
+    uint64_t took = slow_ticks(before);
+    if (KEEL_UNLIKELY(!allocation_counts(before, block, size))) return;
+    uint64_t from = origin(caller);
+    record(op, ticks(), block, word, from);
+    slow_record(took, size, from);
 }
 
 // Returns true if the release of the block is to be recorded. A sample is then no longer in the

@@ -83,6 +83,7 @@ static bool control_map(const char* folder) {
     session.stacks = control->stacks;
     session.sample_bytes = control->sample_bytes;
     session.sample_seed = control->sample_seed;
+    session.slow_ticks = control->slow_ticks;
     known_root_pid = control->root_pid;
     known_follow = control->follow != 0;
     return true;

@@ -35,7 +35,8 @@ struct session {
     uint32_t stacks; // return addresses to record for each call; 0: only the caller
     uint64_t sample_bytes; // mean distance of samples; 0: everything is recorded
     uint64_t sample_seed;
-    uint32_t own_log; // 1: there is no reader; the threads write their rings to a file (log.h)
+    uint64_t slow_ticks; // allocations that take at least so long are slow; 0: they are not timed
+    uint32_t own_log;    // 1: there is no reader; the threads write their rings to a file (log.h)
     // Number of recordings that this process has begun itself (keel/recorder.h). A thread whose
     // ring belongs to another recording takes a new one.
     atomic_state number;

@@ -4,7 +4,7 @@ use clap::builder::Styles;
 use clap::{Command, CommandFactory};
 
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Record a program", &["record", "attach", "try", "check"]),
+    ("Record a program", &["record", "attach", "watch", "try", "check"]),
     ("Work with journals", &["import", "capture", "info", "slice", "blame", "export"]),
     ("Compare allocators", &["compare", "time", "report", "plot", "diff"]),
     ("Benchmarks and this machine", &["bench", "allocators", "doctor"]),

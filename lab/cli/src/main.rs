@@ -30,6 +30,7 @@ struct Arguments {
 enum Command {
     Record(commands::record::Arguments),
     Attach(commands::attach::Arguments),
+    Watch(commands::watch::Arguments),
     Try(commands::r#try::Arguments),
     Check(commands::check::Arguments),
     Import(commands::import::Arguments),
@@ -66,6 +67,7 @@ fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match arguments.command {
         Command::Record(arguments) => commands::record::run(arguments),
         Command::Attach(arguments) => commands::attach::run(arguments),
+        Command::Watch(arguments) => commands::watch::run(arguments),
         Command::Try(arguments) => commands::r#try::run(&arguments),
         Command::Check(arguments) => commands::check::run(&arguments),
         Command::Import(arguments) => commands::import::run(arguments),

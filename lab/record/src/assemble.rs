@@ -76,6 +76,11 @@ impl Assembler {
         self.applier.origins.map(mappings);
     }
 
+    /// The module and the stack of an event with an origin.
+    pub fn origin(&mut self, ring: usize, event: &RawEvent) -> Origin {
+        self.applier.origins.resolve(ring, event.extra())
+    }
+
     /// Operations written, and bytes in live blocks.
     pub fn progress(&self) -> (u64, u64) {
         self.applier.progress()

@@ -160,7 +160,10 @@ impl<'a> Collector<'a> {
                 self.stop();
             }
             let is_over = self.attached.is_some() && self.is_stopped();
-            if is_over || signals.must_stop(root_gone || self.attached.is_some()) {
+            if is_over
+                || self.is_watched_enough()
+                || signals.must_stop(root_gone || self.attached.is_some())
+            {
                 self.end_all();
                 return Ok(status);
             }
@@ -169,14 +172,7 @@ impl<'a> Collector<'a> {
             }
             self.say_events(report);
             self.report(report);
-            let hurries = self.images.values().any(|image| image.spool.wants_rings());
-            wait = match (hurries && !self.is_stopped(), events > 0) {
-                (true, _) => HURRIED_WAIT,
-                // The bell rings before a ring is full.
-                (false, _) if self.options.sample.is_some() => SAMPLE_WAIT,
-                (false, true) => BUSY_WAIT,
-                (false, false) => IDLE_WAIT,
-            };
+            wait = self.pause(events);
             if status.is_some() {
                 let follows = self.options.follow_children && others_live && !self.is_stopped();
                 // A process admitted in this round has not been checked for its end yet.
@@ -199,6 +195,22 @@ impl<'a> Collector<'a> {
 
     fn is_stopped(&self) -> bool {
         self.session.control().stop.load(Acquire) != 0
+    }
+
+    /// The time until the rings are read again; in the last reading there were this many events.
+    fn pause(&self, events: usize) -> Duration {
+        let hurries = self.images.values().any(|image| image.spool.wants_rings());
+        match (hurries && !self.is_stopped(), events > 0) {
+            (true, _) => HURRIED_WAIT,
+            // The bell rings before a ring is full.
+            (false, _) if self.options.sample.is_some() => SAMPLE_WAIT,
+            (false, true) => BUSY_WAIT,
+            (false, false) => IDLE_WAIT,
+        }
+    }
+
+    fn is_watched_enough(&self) -> bool {
+        self.options.watch.as_ref().is_some_and(|watch| watch.stop.load(Relaxed))
     }
 
     fn end_all(&mut self) {
@@ -271,7 +283,7 @@ impl<'a> Collector<'a> {
             return;
         }
         self.reported = Instant::now();
-        report(self.progress());
+        report(Progress { watched: self.encoder.watched(), ..self.progress() });
     }
 
     fn progress(&self) -> Progress {

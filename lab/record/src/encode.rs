@@ -1,21 +1,24 @@
 //! The encoder thread: converts raw events to journals. The collector thread reads the rings and
 //! feeds it.
 
+use crate::Options;
 use crate::assemble::Assembler;
 use crate::output::{Begin, Finished, Output, Rows, finish, take_rows};
 use crate::paths;
 use crate::recent::{Recent, Write};
 use crate::ring::RawEvent;
 use crate::rows::Names;
+use crate::watch::{Snapshot, Watching};
 use keel_journal::Metadata;
 use rustc_hash::FxHashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// Bytes of raw events that may wait between the two threads. Beyond this limit, the rings fill up
 /// and the program waits.
@@ -72,19 +75,31 @@ struct Shared {
     operations: AtomicU64,
     live_bytes: AtomicU64,
     kept_bytes: AtomicUsize,
+    watched: Mutex<Vec<Snapshot>>,
+}
+
+impl Shared {
+    fn watched(&self) -> MutexGuard<'_, Vec<Snapshot>> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Encoder {
     /// Starts the thread. It calls `on_end` when a journal has reached a limit or failed.
     ///
     /// # Errors The system cannot create the thread.
-    pub fn start(waits: bool, on_end: impl Fn() + Send + 'static) -> std::io::Result<Encoder> {
+    pub fn start(
+        options: &Options,
+        on_end: impl Fn() + Send + 'static,
+    ) -> std::io::Result<Encoder> {
+        let waits = options.wait.is_some();
+        let watch = options.watch.as_ref().map(|watch| watch.interval);
         let (work, receiver) = channel();
         let shared = Arc::new(Shared::default());
         let theirs = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("journal writer".to_owned())
-            .spawn(move || encode(&receiver, &theirs, &on_end))?;
+            .spawn(move || encode(&receiver, &theirs, &on_end, watch))?;
         let backlog_bytes = if waits { WAITING_BACKLOG_BYTES } else { BACKLOG_BYTES };
         Ok(Encoder { work, shared, backlog_bytes, thread })
     }
@@ -113,12 +128,18 @@ impl Encoder {
         (self.shared.operations.load(Relaxed), self.shared.live_bytes.load(Relaxed))
     }
 
+    /// The sums of a watched program since the last call.
+    pub fn watched(&self) -> Vec<Snapshot> {
+        std::mem::take(&mut *self.shared.watched())
+    }
+
     /// Waits for all work to be done. Also returns the most memory that the recent events of
-    /// recordings that wait have taken, bytes.
-    pub fn finish(self) -> (Vec<Finished>, usize) {
+    /// recordings that wait have taken, bytes, and the last sums of a watched program.
+    pub fn finish(self) -> (Vec<Finished>, usize, Vec<Snapshot>) {
         drop(self.work);
         let finished = self.thread.join().unwrap_or_default();
-        (finished, self.shared.kept_bytes.load(Relaxed))
+        let watched = std::mem::take(&mut *self.shared.watched());
+        (finished, self.shared.kept_bytes.load(Relaxed), watched)
     }
 }
 
@@ -129,13 +150,21 @@ fn bytes_of(rows: &Rows) -> usize {
 /// The images by their number: those that are recorded, and those that wait.
 #[derive(Default)]
 struct Images {
+    /// The interval, if images are watched.
+    watch: Option<Duration>,
     recorded: FxHashMap<usize, (Assembler, Output)>,
     waiting: FxHashMap<usize, Recent>,
+    watched: FxHashMap<usize, Watching>,
     finished: Vec<Finished>,
 }
 
-fn encode(work: &Receiver<Work>, shared: &Shared, on_end: &dyn Fn()) -> Vec<Finished> {
-    let mut images = Images::default();
+fn encode(
+    work: &Receiver<Work>,
+    shared: &Shared,
+    on_end: &dyn Fn(),
+    watch: Option<Duration>,
+) -> Vec<Finished> {
+    let mut images = Images { watch, ..Images::default() };
     while let Ok(work) = work.recv() {
         match work {
             Work::Begin(begin) => images.begin(*begin),
@@ -163,7 +192,9 @@ fn encode(work: &Receiver<Work>, shared: &Shared, on_end: &dyn Fn()) -> Vec<Fini
                 let closed = recent.and_then(|recent| recent.close(*metadata, &names));
                 images.finished.extend(closed);
             }
-            Work::Finish { number, metadata, names } => images.finish(number, *metadata, &names),
+            Work::Finish { number, metadata, names } => {
+                images.finish(number, *metadata, &names, shared);
+            }
         }
     }
     images.finished
@@ -175,6 +206,10 @@ impl Images {
             self.waiting.insert(begin.number, Recent::new(&begin, wait));
             return;
         }
+        if self.watch.is_some() {
+            self.watched.insert(begin.number, Watching::new(&begin));
+            return;
+        }
         let assembler = Assembler::new(begin.clock, begin.origin, &begin.filter);
         self.recorded.insert(begin.number, (assembler, Output::new(begin)));
     }
@@ -184,6 +219,13 @@ impl Images {
             recent.take(rows);
             shared.live_bytes.store(recent.live_bytes(), Relaxed);
             shared.kept_bytes.fetch_max(recent.kept_bytes(), Relaxed);
+            return;
+        }
+        if let Some(watching) = self.watched.get_mut(&rows.number) {
+            watching.take(rows);
+            if self.watch.is_some_and(|watch| watching.is_due(watch)) {
+                shared.watched().push(watching.snapshot());
+            }
             return;
         }
         let Some((assembler, output)) = self.recorded.get_mut(&rows.number) else { return };
@@ -198,7 +240,11 @@ impl Images {
         }
     }
 
-    fn finish(&mut self, number: usize, metadata: Metadata, names: &Names) {
+    fn finish(&mut self, number: usize, metadata: Metadata, names: &Names, shared: &Shared) {
+        if let Some(mut watching) = self.watched.remove(&number) {
+            shared.watched().push(watching.snapshot());
+            return;
+        }
         if let Some(mut recent) = self.waiting.remove(&number) {
             self.finished.extend(recent.close(metadata, names));
         } else if let Some((assembler, output)) = self.recorded.remove(&number) {

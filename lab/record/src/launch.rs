@@ -2,11 +2,12 @@
 
 use crate::ring::Control;
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Command, ExitStatus};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicI32, AtomicU32};
 use std::sync::mpsc::{Receiver, channel};
@@ -31,18 +32,23 @@ pub struct Running {
     pub ended: Receiver<io::Result<ExitStatus>>,
 }
 
-/// Starts the program; `on_end` is called on the waiting thread when it has ended.
+/// Starts the program; with `output`, its output goes there, and its input is empty. `on_end` is
+/// called on the waiting thread when it has ended.
 ///
 /// # Errors
 /// Those of fork and exec.
 pub fn start(
     start: &Start,
+    output: Option<File>,
     control: &Control,
     on_end: impl FnOnce() + Send + 'static,
 ) -> io::Result<Running> {
     let mut command = Command::new(start.path);
     command.arg0(start.name).args(start.arguments);
     command.envs(start.environment.iter().map(|(name, value)| (name, value)));
+    if let Some(file) = output {
+        command.stdin(Stdio::null()).stderr(file.try_clone()?).stdout(file);
+    }
     let descriptors = raise_descriptor_limit();
     let root_pid: &'static AtomicU32 = {
         let pointer: *const AtomicU32 = &raw const control.root_pid;

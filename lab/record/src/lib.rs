@@ -42,6 +42,7 @@ mod rows;
 mod session;
 mod unseen;
 mod wait;
+mod watch;
 
 pub use attach::attach_with;
 pub use error::Error;
@@ -49,10 +50,13 @@ pub use filter::{Kept, skip_modules};
 pub use log::{Imported, LogError, import_log, is_log};
 pub use recording::{check, record, record_with};
 pub use wait::{Last, Signal, Wait, When};
+pub use watch::{Counts, Latency, Snapshot, StackCounts};
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitStatus;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// The options of a recording.
@@ -103,6 +107,8 @@ pub struct Options {
     /// Write nothing until something happens. The program's own process only, so not with
     /// `follow_children`.
     pub wait: Option<Wait>,
+    /// Write no journal, and report sums ([`Progress::watched`]). The program's own process only.
+    pub watch: Option<Watch>,
     /// Folders for the journal if its own folder disappears or its disk becomes full.
     pub refuges: Vec<PathBuf>,
 }
@@ -121,6 +127,17 @@ impl Sample {
     pub const MOST_BYTES: u64 = 1 << 33;
 }
 
+/// How a program is watched.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    /// The length of an interval.
+    pub interval: Duration,
+    /// Another thread sets it to end the recording; the program continues.
+    pub stop: Arc<AtomicBool>,
+    /// The program gets an empty standard input, and its output goes to this file.
+    pub output: Option<PathBuf>,
+}
+
 /// The progress of a recording.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
@@ -132,6 +149,8 @@ pub struct Progress {
     pub live_bytes: u64,
     /// Reported once for each event that a recording waits for, in words.
     pub event: Option<String>,
+    /// The sums at the end of each new interval of [`Options::watch`].
+    pub watched: Vec<Snapshot>,
     /// Reported once, when the program has ended and the recording waits for these processes.
     pub follows: Option<String>,
 }
@@ -154,6 +173,8 @@ pub struct Recorded {
     pub visits: Vec<Visit>,
     /// The most memory that the events of [`Last`] have taken, bytes.
     pub kept_bytes: usize,
+    /// Those that were not reported as progress; the last ones are those at the end.
+    pub watched: Vec<Snapshot>,
     /// Problems during the recording, as text.
     pub problems: Vec<String>,
     /// Other programs of the tree that were not recorded, and why.

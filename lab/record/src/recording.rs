@@ -6,6 +6,7 @@ use crate::encode::Encoder;
 use crate::launch::{self, Orphans, Signals, Start};
 use crate::session::{Session, Settings};
 use crate::wait::{Signal, Wait};
+use crate::watch::SLOW_TICKS;
 use crate::{Error, Options, Progress, Recorded, paths, program, ring};
 use keel_journal::Writer;
 use std::ffi::OsString;
@@ -38,24 +39,31 @@ pub fn record_with(options: &Options, report: &mut dyn FnMut(Progress)) -> Resul
         stacks: options.stacks,
         embedded: options.embedded,
         sample: options.sample,
+        slow_ticks: slow_ticks(options),
     };
     let session = Session::create(&options.spool_folder, settings)?;
     let start_error = |cause| Error::Start { path: path.clone(), cause };
     let environment = environment(options, &session).map_err(start_error)?;
     let (bell, encoder_bell) = (session.bell(), session.bell());
-    let encoder =
-        Encoder::start(options.wait.is_some(), move || encoder_bell.ring()).map_err(start_error)?;
+    let encoder = Encoder::start(options, move || encoder_bell.ring()).map_err(start_error)?;
     let awaited = options.wait.as_ref().and_then(Wait::signal).map(Signal::number);
     let signals = Signals::take(awaited);
     let orphans = Orphans::adopt(options.only_children);
     let mut collector = Collector::new(options, session, encoder, kind, writer);
     let start =
         Start { path: &path, name: &options.program, arguments: &options.arguments, environment };
-    let running =
-        launch::start(&start, collector.control(), move || bell.ring()).map_err(start_error)?;
+    let file = options.watch.as_ref().and_then(|watch| watch.output.as_ref());
+    let file = file.map(std::fs::File::create).transpose().map_err(start_error)?;
+    let running = launch::start(&start, file, collector.control(), move || bell.ring())
+        .map_err(start_error)?;
     signals.pass_to(running.pid);
     let status = collector.run(&running, &signals, &orphans, report).map_err(start_error)?;
     Ok(Recorded { signal: signals.last(), ..collector.finish(&path, status) })
+}
+
+/// See `struct kl_control`.
+pub fn slow_ticks(options: &Options) -> u64 {
+    if options.watch.is_some() { SLOW_TICKS } else { 0 }
 }
 
 /// Returns the program's file, if it can be recorded. Changes nothing.
@@ -72,6 +80,9 @@ pub fn check(options: &Options) -> Result<PathBuf, Error> {
 
 /// Checks before the start that the journal can be written. A single journal is created now.
 pub fn prepare_output(options: &Options) -> Result<Option<Writer>, Error> {
+    if options.watch.is_some() {
+        return Ok(None);
+    }
     if options.wait.is_some() {
         drop(Writer::create(&options.output).map_err(Error::Journal)?);
         return Ok(None);

@@ -58,6 +58,7 @@ pub mod op {
     pub const PATH: u8 = 17;
     pub const TOOK: u8 = 18;
     pub const CALL: u8 = 19;
+    pub const SLOW: u8 = 20;
 }
 
 /// A slot in shared memory, `struct kl_ring_slot`.
@@ -264,8 +265,9 @@ pub struct Control {
     pub embedded: AtomicU32,
     pub sample_bytes: AtomicU64,
     pub sample_seed: AtomicU64,
+    pub slow_ticks: AtomicU64,
 }
-const _: () = assert!(size_of::<Control>() == 80);
+const _: () = assert!(size_of::<Control>() == 88);
 const _: () = assert!(offset_of!(Control, heartbeat) == 32);
 
 /// Slots of ring `index`.

@@ -4,10 +4,12 @@
 //! address or a length without a check of its bounds.
 
 mod files;
+mod settings;
 
 use self::files::{file_is_hole, is_whole, open_spool, reserve};
+pub use self::settings::Settings;
 use crate::ring::{self, Control, RawEvent, RingEntry, RingHeader, Slot, SpoolHeader};
-use crate::{Error, Sample, clock::Clock};
+use crate::{Error, clock::Clock};
 use memmap2::MmapRaw;
 use std::cell::Cell;
 use std::ffi::OsStr;
@@ -23,21 +25,6 @@ use std::sync::atomic::{AtomicU32, fence};
 use std::time::Duration;
 
 const FOLDER_PREFIX: &str = "keel-record-";
-
-/// The settings that the recorded processes read.
-#[derive(Clone, Copy, Debug)]
-pub struct Settings {
-    /// `ring::CLOCK_...`.
-    pub clock_kind: u32,
-    /// Record every process of the tree.
-    pub follow: bool,
-    /// Return addresses of each call.
-    pub stacks: u32,
-    /// Record the calls that programs report by keel/recorder.h, not malloc.
-    pub embedded: bool,
-    /// Record samples.
-    pub sample: Option<Sample>,
-}
 
 /// A recording session: created before the program starts, removed when dropped.
 pub struct Session {
@@ -82,13 +69,7 @@ impl Session {
         let session = Session { folder, control, taken, executed, _control_file: control_file };
         let control = session.control();
         control.version.store(ring::VERSION, Relaxed);
-        control.clock.store(settings.clock_kind, Relaxed);
-        control.follow.store(u32::from(settings.follow), Relaxed);
-        control.stacks.store(settings.stacks, Relaxed);
-        control.embedded.store(u32::from(settings.embedded), Relaxed);
-        let Sample { bytes, seed } = settings.sample.unwrap_or_default();
-        control.sample_bytes.store(bytes, Relaxed);
-        control.sample_seed.store(seed, Relaxed);
+        settings.write(control);
         control.reader_pid.store(std::process::id(), Relaxed);
         control.magic.store(ring::CONTROL_MAGIC, Release);
         Ok(session)

@@ -20,3 +20,4 @@ pub mod report;
 pub mod slice;
 pub mod time;
 pub mod r#try;
+pub mod watch;

@@ -138,21 +138,27 @@ fn announce(command: &str, options: &Options) {
 }
 
 fn options(arguments: Arguments) -> Result<Options> {
-    let mut command = arguments.command.into_iter();
-    let program = command.next().unwrap_or_default();
+    let program = arguments.command.first().cloned().unwrap_or_default();
     let output = arguments.output.unwrap_or_else(|| default_output(&program));
-    Ok(Options {
-        program,
-        arguments: command.collect(),
+    let mut options = Options {
         follow_children: arguments.follow_children,
-        search_path: std::env::var_os("PATH"),
-        preload: std::env::var_os("LD_PRELOAD"),
         environment: environment(arguments.python_objects),
         embedded: arguments.embedded,
         after: arguments.after.filter(|after| !after.is_zero()),
-        only_children: true,
         ..arguments.common.options(output, &When::Crash)?
-    })
+    };
+    set_program(&mut options, arguments.command);
+    Ok(options)
+}
+
+/// Sets the program that keel starts, and what it inherits.
+pub fn set_program(options: &mut Options, command: Vec<OsString>) {
+    let mut command = command.into_iter();
+    options.program = command.next().unwrap_or_default();
+    options.arguments = command.collect();
+    options.search_path = std::env::var_os("PATH");
+    options.preload = std::env::var_os("LD_PRELOAD");
+    options.only_children = true;
 }
 
 /// What makes interpreters allocate their objects with malloc.
@@ -276,7 +282,7 @@ fn refuges() -> Vec<PathBuf> {
 }
 
 /// The program's exit code as a shell reports it; 1 instead of 0 if the journal is incomplete.
-fn exit_code(status: ExitStatus, complete: bool) -> ExitCode {
+pub fn exit_code(status: ExitStatus, complete: bool) -> ExitCode {
     let code = match (status.code(), status.signal()) {
         (Some(code), _) => code as u8,
         (None, signal) => 128 + signal.unwrap_or(0) as u8,

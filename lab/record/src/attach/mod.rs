@@ -20,7 +20,7 @@ use crate::clock::Clock;
 use crate::collector::Collector;
 use crate::encode::Encoder;
 use crate::launch::{self, Orphans, Signals};
-use crate::recording::prepare_output;
+use crate::recording::{prepare_output, slow_ticks};
 use crate::session::{Session, Settings};
 use crate::wait::{Signal, Wait, When};
 use crate::{Error, Options, Progress, Recorded, Visit};
@@ -61,14 +61,14 @@ pub fn attach_with(
         stacks: options.stacks,
         embedded: false,
         sample: options.sample,
+        slow_ticks: slow_ticks(options),
     };
     let session = Session::create(&options.spool_folder, settings)?;
     session.control().root_pid.store(pid, SeqCst);
     let recorder = place_recorder(&target, options, &session)?;
     let start_error = |cause| Error::Start { path: target.program.clone(), cause };
     let (bell, encoder_bell) = (session.bell(), session.bell());
-    let encoder =
-        Encoder::start(options.wait.is_some(), move || encoder_bell.ring()).map_err(start_error)?;
+    let encoder = Encoder::start(options, move || encoder_bell.ring()).map_err(start_error)?;
     let awaited = options.wait.as_ref().and_then(Wait::signal).map(Signal::number);
     let signals = Signals::take(awaited);
     signals.keep();

@@ -45,7 +45,7 @@ impl Collector<'_> {
             self.encoder.send(Work::Finish { number, metadata: Box::new(metadata), names });
         }
         self.note_events();
-        let (mut finished, kept_bytes) = self.encoder.finish();
+        let (mut finished, kept_bytes, watched) = self.encoder.finish();
         if let Err(error) = name_by_bytes(&mut finished) {
             self.problems.push(error);
         }
@@ -68,6 +68,7 @@ impl Collector<'_> {
             journals,
             visits: Vec::new(),
             kept_bytes,
+            watched,
             problems,
             notes,
         }

@@ -1,4 +1,4 @@
-//! The options that `keel record` and `keel attach` have in common.
+//! The options that `keel record`, `keel attach` and `keel watch` have in common.
 
 use super::wait::WaitArguments;
 use super::{default_spool, refuges, seconds};
@@ -13,9 +13,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Stack frames of a sample.
 const SAMPLE_STACKS: u32 = 32;
 
-/// What is recorded, until when, and what is printed meanwhile.
+/// What is recorded.
 #[derive(Args, Default)]
-pub struct CommonArguments {
+pub struct ScopeArguments {
     /// End the recording after this many seconds. The program continues
     #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
     length: Option<Duration>,
@@ -39,16 +39,23 @@ pub struct CommonArguments {
     /// can be repeated
     #[arg(long, value_name = "MODULE")]
     skip_module: Vec<String>,
+    /// The folder for the files through which the program sends its operations to keel [default:
+    /// /dev/shm, else TMPDIR]
+    #[arg(long, value_name = "FOLDER")]
+    spool: Option<PathBuf>,
+}
+
+/// What is recorded, until when, and what is printed meanwhile.
+#[derive(Args, Default)]
+pub struct CommonArguments {
+    #[command(flatten)]
+    scope: ScopeArguments,
     /// End the recording when a journal has this many operations
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_events: Option<u64>,
     /// End the recording when a journal has about this size, in bytes or with K, M or G (100M)
     #[arg(long, value_name = "SIZE", value_parser = format::parse_size)]
     max_size: Option<u64>,
-    /// The folder for the files through which the program sends its operations to keel [default:
-    /// /dev/shm, else TMPDIR]
-    #[arg(long, value_name = "FOLDER")]
-    spool: Option<PathBuf>,
     #[command(flatten)]
     waiting: WaitArguments,
     /// Print the progress every second. On a terminal, keel always shows the progress
@@ -59,29 +66,41 @@ pub struct CommonArguments {
     pub quiet: bool,
 }
 
+impl ScopeArguments {
+    /// These options, with `stacks` frames unless the user says otherwise.
+    pub fn options(self, stacks: u32) -> Result<Options> {
+        let sample = self.sample.map(|bytes| {
+            let seed = self.sample_seed.unwrap_or_else(seed_of_now);
+            Sample { bytes, seed }
+        });
+        Ok(Options {
+            recorder_library: Layout::discover()?.library("libkeel_recorder.so")?,
+            spool_folder: self.spool.unwrap_or_else(default_spool),
+            stacks: self.stacks.unwrap_or(if sample.is_some() { SAMPLE_STACKS } else { stacks }),
+            sample,
+            skip_modules: self.skip_module,
+            length: self.length,
+            ..Options::default()
+        })
+    }
+}
+
 impl CommonArguments {
     /// Only --stacks is given.
     pub fn with_stacks(stacks: u32) -> CommonArguments {
-        CommonArguments { stacks: Some(stacks), ..CommonArguments::default() }
+        let scope = ScopeArguments { stacks: Some(stacks), ..ScopeArguments::default() };
+        CommonArguments { scope, ..CommonArguments::default() }
     }
 
     /// A recording into this journal. `usual`: what --last waits for unless the user named it.
     pub fn options(self, output: PathBuf, usual: &When) -> Result<Options> {
         Ok(Options {
             output,
-            recorder_library: Layout::discover()?.library("libkeel_recorder.so")?,
-            spool_folder: self.spool.unwrap_or_else(default_spool),
-            stacks: self.stacks.unwrap_or(if self.sample.is_some() { SAMPLE_STACKS } else { 0 }),
-            sample: self
-                .sample
-                .map(|bytes| Sample { bytes, seed: self.sample_seed.unwrap_or_else(seed_of_now) }),
-            skip_modules: self.skip_module,
-            length: self.length,
             max_operations: self.max_events,
             max_bytes: self.max_size,
             wait: self.waiting.wait(usual),
             refuges: refuges(),
-            ..Options::default()
+            ..self.scope.options(0)?
         })
     }
 }
