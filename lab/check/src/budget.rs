@@ -4,9 +4,10 @@ use crate::amount::Amount;
 use crate::metric::{METRICS, Metric};
 use crate::scope::{CallKind, Scope, ZonePlace};
 use serde::Deserialize;
+use std::fmt;
 
 /// What a program has to keep.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Budget {
     /// Limits on counts.
     pub limits: Vec<Limited>,
@@ -14,6 +15,63 @@ pub struct Budget {
     pub zones: Vec<Zone>,
     /// Calls that zones accept.
     pub suppressions: Vec<Suppression>,
+    /// How limits that need a replay are counted.
+    pub replay: Replay,
+    /// Limits on latency.
+    pub gates: Vec<Gate>,
+}
+
+/// A limit on a figure of an allocator's latency, relative to a baseline that is replayed on the
+/// same machine in the same rounds.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gate {
+    /// The allocator, as for `keel compare`.
+    pub allocator: Name,
+    /// The allocator that it is compared with; None: the same one, on the baseline journal.
+    pub baseline: Option<Name>,
+    /// The operation.
+    #[serde(default = "usual_operation")]
+    pub operation: Name,
+    /// `mean`, `p50`, `p99`, `p99.9`, `worst` and others.
+    #[serde(default = "usual_figure")]
+    pub figure: Name,
+    /// The greatest accepted ratio.
+    pub at_most: f64,
+    /// Whether a gate that the rounds do not decide counts as one that cannot be checked.
+    #[serde(default)]
+    pub strict: bool,
+    /// The number of rounds.
+    #[serde(default = "usual_rounds")]
+    pub rounds: u32,
+}
+
+impl fmt::Display for Gate {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Gate { allocator, baseline, operation, figure, .. } = self;
+        let base = baseline.as_ref().map_or("the baseline", |name| &name.0);
+        write!(formatter, "{} of {} on {}, beside {base}", figure.0, operation.0, allocator.0)
+    }
+}
+
+fn usual_operation() -> Name {
+    Name("malloc".to_owned())
+}
+
+fn usual_figure() -> Name {
+    Name("p99.9".to_owned())
+}
+
+fn usual_rounds() -> u32 {
+    12
+}
+
+/// How [`Metric::is_replayed`] metrics are counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Replay {
+    /// The allocator, as for `keel compare`.
+    pub allocator: Option<Name>,
 }
 
 /// The limits of one scope.
@@ -95,7 +153,8 @@ impl Budget {
         limits.extend(file.between.into_iter().map(|table| table.0));
         limits.extend(file.call_site.into_iter().map(|table| table.0));
         limits.extend(file.within.into_iter().map(|table| table.0));
-        Ok(Budget { limits, zones: file.zone, suppressions: file.suppress })
+        let (zones, suppressions) = (file.zone, file.suppress);
+        Ok(Budget { limits, zones, suppressions, replay: file.replay, gates: file.latency })
     }
 }
 
@@ -116,6 +175,10 @@ struct File {
     zone: Vec<Zone>,
     #[serde(default)]
     suppress: Vec<Suppression>,
+    #[serde(default)]
+    replay: Replay,
+    #[serde(default)]
+    latency: Vec<Gate>,
 }
 
 /// A table of limits: `$name` is what the file has, with the fields of its scope and all metrics.
@@ -137,6 +200,8 @@ macro_rules! table {
             live_peak: Option<Amount>,
             largest: Option<Amount>,
             never_freed: Option<Amount>,
+            with_page_faults: Option<Amount>,
+            with_system_calls: Option<Amount>,
         }
 
         impl TryFrom<$raw> for $name {
@@ -151,6 +216,8 @@ macro_rules! table {
                     raw.live_peak,
                     raw.largest,
                     raw.never_freed,
+                    raw.with_page_faults,
+                    raw.with_system_calls,
                 ];
                 $(let $field = raw.$field;)*
                 Ok($name(Limited { scope: $scope, limits: set(amounts)? }))

@@ -6,7 +6,7 @@
 //! 0 gets the head-room, because it is unknown whether it varies.
 
 use crate::measure::measure;
-use crate::metric::{METRICS, Metric};
+use crate::metric::{Metric, RECORDED};
 use crate::scope::Scope;
 use keel_blame::DebugFolders;
 use keel_journal::{Error, Reader};
@@ -24,7 +24,7 @@ pub struct Learning {
 }
 
 /// The counts of one run, by scope.
-type Run = Vec<(Scope, [u64; METRICS.len()])>;
+type Run = Vec<(Scope, [u64; RECORDED.len()])>;
 
 /// A budget as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl Learning {
         let measured = measure(reader, &scopes, folders)?;
         let counts = scopes.into_iter().zip(measured).filter_map(|(scope, measured)| {
             let measured = measured.ok()?;
-            Some((scope, METRICS.map(|metric| measured.value(metric))))
+            Some((scope, RECORDED.map(|metric| measured.value(metric))))
         });
         self.runs.push(counts.collect());
         Ok(())
@@ -77,12 +77,12 @@ impl Learning {
         let (mut same, mut all) = (0, 0);
         let first = self.runs.first().map_or(&[][..], Vec::as_slice);
         for (scope, _) in first {
-            let runs: Option<Vec<&[u64; METRICS.len()]>> =
+            let runs: Option<Vec<&[u64; RECORDED.len()]>> =
                 self.runs.iter().map(|run| counts_of(run, scope)).collect();
             // A scope that not every run has cannot be checked in every run.
             let Some(runs) = runs else { continue };
             text += &header(scope);
-            for (index, metric) in METRICS.into_iter().enumerate() {
+            for (index, metric) in RECORDED.into_iter().enumerate() {
                 let counts: Vec<u64> = runs.iter().map(|run| run[index]).collect();
                 let (line, is_same) = self.line(metric, &counts);
                 text += &line;
@@ -116,7 +116,7 @@ impl Learning {
     }
 }
 
-fn counts_of<'a>(run: &'a Run, scope: &Scope) -> Option<&'a [u64; METRICS.len()]> {
+fn counts_of<'a>(run: &'a Run, scope: &Scope) -> Option<&'a [u64; RECORDED.len()]> {
     run.iter().find(|(of, _)| of == scope).map(|(_, counts)| counts)
 }
 

@@ -31,11 +31,11 @@ mod shares;
 mod totals;
 mod violations;
 
-pub use budget::{Budget, BudgetError, Limited, Suppression, Zone};
-pub use check::{Checked, Input, LimitResult, Outcome, ZoneResult, check};
+pub use budget::{Budget, BudgetError, Gate, Limited, Replay, Suppression, Zone};
+pub use check::{Checked, GateResult, Input, LimitResult, Outcome, ZoneResult, check};
 pub use learn::{Learned, Learning};
 pub use measure::{Measured, measure};
-pub use metric::{METRICS, Metric};
+pub use metric::{Kernel, METRICS, Metric};
 pub use scope::{CallKind, Class, Scope, ZonePlace};
 pub use shares::Share;
 pub use violations::{Cost, Deed, Group, Violation};

@@ -91,7 +91,7 @@ pub(crate) fn measure_with(
             }
             let Some(pass) = selection.pass(call, names) else { continue };
             if !in_prologue {
-                totals[pass].count(event);
+                totals[pass].count(event, names.kernel(row));
             }
             if event.created != 0 {
                 totals[pass].create(row, event.size);

@@ -20,10 +20,14 @@ pub enum Metric {
     Largest,
     /// Bytes of the scope's blocks that are live at the end of the recording.
     NeverFreed,
+    /// Operations that take a page fault in a replay.
+    Faulting,
+    /// Operations that make a system call in a replay.
+    SystemCalls,
 }
 
-/// All metrics, in the order of the budget file.
-pub const METRICS: [Metric; 7] = [
+/// Metrics that the journal shows by itself, in the order of the budget file.
+pub const RECORDED: [Metric; 7] = [
     Metric::Operations,
     Metric::Allocations,
     Metric::Frees,
@@ -32,6 +36,28 @@ pub const METRICS: [Metric; 7] = [
     Metric::Largest,
     Metric::NeverFreed,
 ];
+
+/// All metrics, in the order of the budget file.
+pub const METRICS: [Metric; 9] = [
+    Metric::Operations,
+    Metric::Allocations,
+    Metric::Frees,
+    Metric::Bytes,
+    Metric::LivePeak,
+    Metric::Largest,
+    Metric::NeverFreed,
+    Metric::Faulting,
+    Metric::SystemCalls,
+];
+
+/// What the kernel did for an operation in a replay.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kernel {
+    /// It took page faults.
+    pub faulted: bool,
+    /// It made system calls.
+    pub called: bool,
+}
 
 impl Metric {
     /// The name in the budget file and in JSON.
@@ -44,7 +70,14 @@ impl Metric {
             Metric::LivePeak => "live_peak",
             Metric::Largest => "largest",
             Metric::NeverFreed => "never_freed",
+            Metric::Faulting => "with_page_faults",
+            Metric::SystemCalls => "with_system_calls",
         }
+    }
+
+    /// Whether it is counted in a replay.
+    pub const fn is_replayed(self) -> bool {
+        matches!(self, Metric::Faulting | Metric::SystemCalls)
     }
 
     /// The name in messages.
@@ -53,12 +86,14 @@ impl Metric {
             Metric::LivePeak => "live peak",
             Metric::Largest => "largest block",
             Metric::NeverFreed => "never freed",
+            Metric::Faulting => "operations with page faults",
+            Metric::SystemCalls => "operations with system calls",
             other => other.name(),
         }
     }
 
     /// Whether it is a number of bytes, not of calls.
     pub const fn is_bytes(self) -> bool {
-        !matches!(self, Metric::Operations | Metric::Allocations | Metric::Frees)
+        matches!(self, Metric::Bytes | Metric::LivePeak | Metric::Largest | Metric::NeverFreed)
     }
 }

@@ -1,5 +1,6 @@
 //! The named call stacks of a journal.
 
+use crate::metric::Kernel;
 use crate::pattern::matches_function;
 use keel_blame::{DebugFolders, Frame, Symbols};
 use keel_journal::{Origin, Reader, Stacks};
@@ -16,6 +17,8 @@ pub(crate) struct Names<'a> {
     deepest: u32,
     /// The outermost calls of stacks that are whole, as indices of sites.
     beginnings: FxHashSet<u32>,
+    /// Of each row of the journal, if it was replayed; otherwise empty.
+    kernel: &'a [Kernel],
 }
 
 /// What identifies a call site: function, file or module, and line.
@@ -33,7 +36,18 @@ impl<'a> Names<'a> {
         let deepest = depths.iter().copied().max().unwrap_or(0);
         let beginnings = beginnings(&stacks.nodes, &depths, deepest);
         let symbols = Symbols::new(&metadata.modules, stacks, folders);
-        Names { sites: stacks, symbols, known: FxHashMap::default(), depths, deepest, beginnings }
+        let known = FxHashMap::default();
+        Names { sites: stacks, symbols, known, depths, deepest, beginnings, kernel: &[] }
+    }
+
+    /// With what the kernel did for each row of the journal in a replay.
+    pub fn with_kernel(self, kernel: &'a [Kernel]) -> Names<'a> {
+        Names { kernel, ..self }
+    }
+
+    /// What the kernel did for a row; nothing, if that is not known.
+    pub fn kernel(&self, row: u64) -> Kernel {
+        self.kernel.get(row as usize).copied().unwrap_or_default()
     }
 
     /// The calls of a stack, innermost first, as indices of frames.

@@ -1,7 +1,7 @@
 //! Which call sites make up a count, also compared with another journal.
 
 use crate::measure::{Largest, Live, each_row};
-use crate::metric::Metric;
+use crate::metric::{Kernel, Metric};
 use crate::names::Names;
 use crate::scope::Scope;
 use crate::selection::{Call, Selection};
@@ -86,9 +86,11 @@ fn by_site(
             if one.metric == Metric::LivePeak && row == one.largest.peak_row {
                 add_live(&live, one, selection, names, sums);
             }
-            let counts = row >= metadata.prologue && counted(one.metric, event).is_some();
-            if counts && selection.pass(call, names) == Some(one.largest.pass) {
-                let value = counted(one.metric, event).unwrap_or(0);
+            let value = counted(one.metric, event, names.kernel(row));
+            let value = value.filter(|_| row >= metadata.prologue);
+            if let Some(value) = value
+                && selection.pass(call, names) == Some(one.largest.pass)
+            {
                 let sum = sums.entry(call.stack).or_default();
                 *sum = match one.metric {
                     Metric::Largest => value.max(*sum),
@@ -107,7 +109,7 @@ fn by_site(
 }
 
 /// What an operation adds to a count of operations; None if it adds nothing.
-fn counted(metric: Metric, event: &Event) -> Option<u64> {
+fn counted(metric: Metric, event: &Event, kernel: Kernel) -> Option<u64> {
     let creates = event.op.creates();
     match metric {
         Metric::Operations => Some(1),
@@ -115,6 +117,8 @@ fn counted(metric: Metric, event: &Event) -> Option<u64> {
         Metric::Frees => (!creates).then_some(1),
         Metric::Bytes | Metric::Largest => creates.then_some(event.size),
         Metric::LivePeak | Metric::NeverFreed => None,
+        Metric::Faulting => kernel.faulted.then_some(1),
+        Metric::SystemCalls => kernel.called.then_some(1),
     }
 }
 

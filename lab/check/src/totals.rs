@@ -1,6 +1,6 @@
 //! The counts of a selection.
 
-use crate::metric::Metric;
+use crate::metric::{Kernel, Metric};
 use keel_journal::Event;
 
 /// Sums over the operations of a selection, and over the blocks that they allocate.
@@ -15,11 +15,15 @@ pub(crate) struct Totals {
     pub live_peak: u64,
     /// The row at which the peak was reached.
     pub peak_row: u64,
+    pub faulting: u64,
+    pub system_calls: u64,
 }
 
 impl Totals {
     /// An operation of the selection.
-    pub fn count(&mut self, event: &Event) {
+    pub fn count(&mut self, event: &Event, kernel: Kernel) {
+        self.faulting += u64::from(kernel.faulted);
+        self.system_calls += u64::from(kernel.called);
         if event.op.creates() {
             self.allocations += 1;
             self.bytes = self.bytes.saturating_add(event.size);
@@ -52,6 +56,8 @@ impl Totals {
             Metric::LivePeak => self.live_peak,
             Metric::Largest => self.largest,
             Metric::NeverFreed => self.live,
+            Metric::Faulting => self.faulting,
+            Metric::SystemCalls => self.system_calls,
         }
     }
 }

@@ -233,3 +233,77 @@ fn the_worst_cost_of_a_call_is_shown_for_each_allocator() {
         assert!(*ns > 0.0);
     }
 }
+
+/// Blocks that are mapped one by one, and small ones.
+const MAPS: &str = r#"
+#include <stdlib.h>
+static void* volatile kept;
+__attribute__((noinline)) void maps(void) {
+    for (int i = 0; i < 20; i++) {
+        kept = malloc(40 << 20);
+        free(kept);
+    }
+}
+__attribute__((noinline)) void reuses(void) {
+    for (int i = 0; i < 2000; i++) {
+        kept = malloc(32);
+        free(kept);
+    }
+}
+int main(void) {
+    reuses();
+    maps();
+    return 0;
+}
+"#;
+
+#[test]
+fn page_faults_and_system_calls_are_limited_by_a_replay() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    compile_text(MAPS, &folder.join("maps"), &[]);
+    let within = |function: &str, system_calls: u32| {
+        format!("[[within]]\nfunction = \"{function}\"\nwith_system_calls = {system_calls}\n")
+    };
+    let budget = |text: String| std::fs::write(folder.join("b.toml"), text).unwrap();
+    let run = ["--budget", "b.toml", "--", "./maps"];
+    budget(within("maps", 0));
+    let (code, _, errors) = check(folder, &run);
+    assert!(code == 2 && errors.contains("name its allocator"), "{errors}");
+    // glibc maps blocks of more than 32 MiB with a system call of their own, and unmaps them.
+    let replay = "[replay]\nallocator = \"glibc\"\n".to_owned();
+    budget(replay.clone() + &within("maps", 39) + &within("reuses", 10));
+    let (code, shown, errors) = check(folder, &run);
+    assert_eq!(code, 1, "{shown}{errors}");
+    assert!(shown.contains("40, the limit is 39: 1 too many"), "{shown}");
+    assert!(shown.contains("maps (maps.c:") && shown.contains("1 broken, 1 kept"), "{shown}");
+    budget(replay + &within("maps", 40) + "with_page_faults = 40\n");
+    let (code, shown, errors) = check(folder, &run);
+    assert_eq!(code, 0, "{shown}{errors}");
+    assert!(shown.contains("those of glibc in a replay on one thread"), "{shown}");
+}
+
+#[test]
+fn a_much_slower_allocator_breaks_a_gate_and_an_equal_one_does_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    compile_text(MAPS, &folder.join("maps"), &[]);
+    // A malloc of its own, which loops.
+    let slow = "#include <stddef.h>\nextern void* __libc_malloc(size_t);\nvoid* malloc(size_t n) \
+                {\n    for (volatile int i = 0; i < 20000; i++) {}\n    return \
+                __libc_malloc(n);\n}\n";
+    compile_text(slow, &folder.join("slow.so"), &["-shared", "-fPIC"]);
+    let gate = |allocator: &str| {
+        let text = format!(
+            "[[latency]]\nallocator = \"{allocator}\"\nbaseline = \"glibc\"\nfigure = \
+             \"p50\"\nat_most = 3.0\nrounds = 6\n"
+        );
+        std::fs::write(folder.join("b.toml"), text).unwrap();
+        check(folder, &["--budget", "b.toml", "--", "./maps"])
+    };
+    let (code, shown, errors) = gate("glibc");
+    assert_eq!(code, 0, "{shown}{errors}");
+    let (code, shown, errors) = gate("./slow.so");
+    assert_eq!(code, 1, "{shown}{errors}");
+    assert!(shown.contains("BROKEN  latency: p50 of malloc on ./slow.so, beside glibc"), "{shown}");
+}

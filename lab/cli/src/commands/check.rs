@@ -2,7 +2,9 @@
 
 mod findings;
 mod formats;
+mod gates;
 mod json;
+mod kernel;
 mod worst;
 
 use super::{blame, record};
@@ -163,9 +165,17 @@ fn checked(arguments: &Arguments) -> Result<ExitCode> {
     };
     let reader = Reader::open(&recording.journal)?;
     let folders = blame::debug_folders();
-    let input =
-        Input { reader: &reader, budget: &budget, baseline: baseline.as_ref(), folders: &folders };
+    let (kernel, note) = kernel::measure(&budget, (&recording.journal, &reader), folder.path())?;
+    let input = Input {
+        reader: &reader,
+        budget: &budget,
+        baseline: baseline.as_ref(),
+        folders: &folders,
+        kernel: &kernel,
+    };
     let mut checked = keel_check::check(&input)?;
+    checked.notes.extend(note);
+    checked.gates = gates::measure(&budget.gates, &reader, baseline.as_ref(), folder.path())?;
     refuse_incomplete(&reader, &mut checked);
     if let Some(allocators) = &arguments.worst {
         worst::measure(&mut checked, (&recording.journal, &reader), allocators, folder.path())?;
@@ -192,7 +202,7 @@ fn budget(arguments: &Arguments) -> Result<Budget> {
     let zone =
         |place: &ZonePlace| Zone { place: place.clone(), warm_up, also: arguments.also.clone() };
     budget.zones.extend(arguments.zone.iter().map(zone));
-    if budget.limits.is_empty() && budget.zones.is_empty() {
+    if budget.limits.is_empty() && budget.zones.is_empty() && budget.gates.is_empty() {
         bail!(
             "nothing to check: give a --budget or a --zone. `keel check --learn budget.toml -- \
              PROGRAM` writes a budget"

@@ -3,7 +3,8 @@
 use crate::format::{bytes, count, nanoseconds};
 use keel_blame::Frame;
 use keel_check::{
-    CallKind, Checked, Cost, Deed, Group, LimitResult, Metric, Outcome, Scope, Share, ZoneResult,
+    CallKind, Checked, Cost, Deed, GateResult, Group, LimitResult, Metric, Outcome, Scope, Share,
+    ZoneResult,
 };
 use keel_journal::Metadata;
 use std::path::Path;
@@ -57,7 +58,8 @@ impl Findings {
         };
         let threads: Vec<String> = metadata.threads.iter().map(thread).collect();
         let limits = checked.limits.iter().map(limit);
-        let all = limits.chain(checked.zones.iter().map(|one| zone(one, &threads))).collect();
+        let zones = checked.zones.iter().map(|one| zone(one, &threads));
+        let all = limits.chain(zones).chain(checked.gates.iter().map(gate)).collect();
         Findings { checked, failure, threads, all }
     }
 
@@ -137,6 +139,24 @@ fn limit(result: &LimitResult) -> Finding {
         message,
         parts: shares.iter().take(SITES).map(part).collect(),
         left_out: shares.len().saturating_sub(SITES),
+    }
+}
+
+fn gate(result: &GateResult) -> Finding {
+    let GateResult { gate, ratio, low, high, .. } = result;
+    let mut message =
+        format!("{ratio:.2} times ({low:.2} to {high:.2}), the limit is {}", gate.at_most);
+    if let Outcome::Unknown(reason) = &result.outcome {
+        message.clone_from(reason);
+    } else if result.is_unclear {
+        message += "; the rounds do not decide it, which is no failure";
+    }
+    Finding {
+        name: format!("latency: {gate}"),
+        outcome: result.outcome.clone(),
+        message,
+        parts: Vec::new(),
+        left_out: 0,
     }
 }
 

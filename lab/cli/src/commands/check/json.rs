@@ -3,7 +3,9 @@
 use super::findings::Findings;
 use super::formats::described;
 use anyhow::Result;
-use keel_check::{CallKind, Cost, Deed, Group, LimitResult, Outcome, Share, Violation, ZoneResult};
+use keel_check::{
+    CallKind, Cost, Deed, GateResult, Group, LimitResult, Outcome, Share, Violation, ZoneResult,
+};
 use serde_json::{Value, json};
 
 /// Indented, with a line end.
@@ -18,6 +20,7 @@ pub fn everything(findings: &Findings) -> Value {
         "program_failure": findings.failure,
         "limits": checked.limits.iter().map(limit).collect::<Vec<_>>(),
         "zones": checked.zones.iter().map(|one| zone(one, &findings.threads)).collect::<Vec<_>>(),
+        "latency": checked.gates.iter().map(gate).collect::<Vec<_>>(),
         "suppressions": checked.suppressed.iter().map(|(one, calls)| json!({
             "symbol": one.symbol.0, "reason": one.reason.0, "calls": calls,
         })).collect::<Vec<_>>(),
@@ -56,6 +59,19 @@ fn limit(result: &LimitResult) -> Value {
         "pass": result.pass,
         "before": result.before,
         "call_sites": result.shares.iter().map(share).collect::<Vec<_>>(),
+    })
+}
+
+fn gate(result: &GateResult) -> Value {
+    json!({
+        "gate": result.gate.to_string(),
+        "outcome": outcome(&result.outcome),
+        "reason": reason(&result.outcome),
+        "at_most": result.gate.at_most,
+        "ratio": result.ratio,
+        "low": result.low,
+        "high": result.high,
+        "undecided": result.is_unclear,
     })
 }
 

@@ -4,6 +4,7 @@ use super::super::compare::ForTry;
 use anyhow::{Result, bail};
 use keel_check::{Checked, Cost, Deed, Group, Violation};
 use keel_journal::Reader;
+use keel_replay::Outcome;
 use keel_results::raw::RunReader;
 use keel_results::{AllocatorResult, Comparison, cause_word, median};
 use std::collections::BTreeMap;
@@ -33,23 +34,9 @@ pub fn measure(
     }
     rows.sort_unstable();
     rows.dedup();
-    let replay = ForTry::parse(&[
-        "-a",
-        allocators,
-        "-r",
-        RUNS,
-        "--raw",
-        "all",
-        "--no-repeat",
-        "--no-throughput",
-        "--no-usable-size",
-    ])?;
-    let Some(allocators) = replay.allocators()? else { bail!("--worst names no usable allocator") };
     let replayed = keel_replay::replayed_rows(reader, &rows)?;
     let results = folder.join("worst");
-    let Some(outcome) = replay.compare(journal, &allocators, &results)? else {
-        bail!("interrupted before the replay was complete");
-    };
+    let outcome = replay(journal, allocators, &[], &results)?;
     // A row of the journal, and that of the results.
     let measured = rows.iter().zip(replayed).filter_map(|(row, result)| Some((*row, result?)));
     let measured: Vec<(u64, u64)> = measured.collect();
@@ -64,6 +51,22 @@ pub fn measure(
     }
     checked.notes.push(note(&outcome.comparison));
     Ok(())
+}
+
+/// Replays the journal [`RUNS`] times on the allocators, and keeps the single calls.
+pub fn replay(
+    journal: &Path,
+    allocators: &str,
+    options: &[&str],
+    results: &Path,
+) -> Result<Outcome> {
+    let words = ["--raw", "all", "--no-repeat", "--no-throughput", "--no-usable-size"];
+    let replay = ForTry::parse(&[&["-a", allocators, "-r", RUNS], &words[..], options].concat())?;
+    let Some(known) = replay.allocators()? else { bail!("`{allocators}` cannot be replayed") };
+    let Some(outcome) = replay.compare(journal, &known, results)? else {
+        bail!("interrupted before the replay was complete");
+    };
+    Ok(outcome)
 }
 
 /// The middle run of each row of the journal: ns, and its cause.
