@@ -2,8 +2,15 @@
 //! `xmalloc`. A call site is the innermost call that is in none of them.
 
 /// Object files whose functions allocate for their callers: the beginnings of their names.
-const MODULES: [&str; 6] =
-    ["libc.so", "libc-2.", "libstdc++.so", "libc++.so", "libgcc_s", "ld-linux"];
+const MODULES: [&str; 7] = [
+    "libc.so",
+    "libc-2.",
+    "libstdc++.so",
+    "libc++.so",
+    "libgcc_s",
+    "ld-linux",
+    "libkeel_calls.so", // between the program and the C library
+];
 
 /// Folders of the sources of standard libraries.
 const SOURCES: [&str; 3] = ["/include/c++/", "/rustc/", "/library/alloc/"];
@@ -99,6 +106,7 @@ mod tests {
             assert!(is_wrapper(name, None, "game", true), "{name}");
         }
         assert!(is_wrapper("getdelim", None, "libc.so.6", false));
+        assert!(is_wrapper("fopen", None, "libkeel_calls.so", false));
         assert!(is_wrapper("take", Some("/rustc/1234/library/core/src/option.rs"), "game", true));
     }
 
