@@ -1,6 +1,6 @@
-// Names, in the loaded objects themselves. dlsym waits while another thread runs the constructors of
-// a library, which may wait for a malloc; and glibc before 2.34 has it in a library that a program
-// need not load.
+// Names, in the loaded objects themselves. dlsym waits while another thread runs the constructors
+// of a library, which may wait for a malloc; and glibc before 2.34 has it in a library that a
+// program need not load.
 #include "os/linux_object.h"
 #include "os/process.h"
 #include <stdlib.h>

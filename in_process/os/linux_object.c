@@ -95,7 +95,7 @@ static bool defines(const struct object* object, uint32_t at, const char* name) 
            strcmp(object->names + symbol->st_name, name) == 0;
 }
 
-// 0: none, as the first symbol of a table is nobody's.
+// 0: none, as the first symbol of a table has no name.
 static uint32_t find_by_gnu_hash(const struct object* object, const char* name) {
     const uint32_t* table = object->gnu_hash;
     if (table[0] == 0) return 0;

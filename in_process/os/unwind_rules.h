@@ -31,8 +31,8 @@ struct unwind_rule {
     int32_t base_offset;
 };
 
-// Looks up the C library's function that finds tables. Before it, there are no rules. Takes a lock of
-// the dynamic loader.
+// Looks up the C library's function that finds tables. Before it, there are no rules. Takes a lock
+// of the dynamic loader.
 void unwind_rules_prepare(void);
 
 // False: not prepared, or the C library is one without _dl_find_object, and there are no rules.

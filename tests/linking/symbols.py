@@ -127,7 +127,7 @@ def too_new(path):
             if version is not None and tuple(map(int, version.groups())) > OLDEST]
 
 
-# Each more library takes 30 us of every process that starts with Keel (os/linux_optional.h).
+# Each more library takes 30 µs of every process that starts with Keel (os/linux_optional.h).
 NEEDED = re.compile(r"libc\.so\.6|ld-linux.*")
 
 
