@@ -5,8 +5,8 @@
 // Before 2.34, functions of libpthread and libdl. libkeel.so loads neither library
 // (docs/decisions/0029-start-of-a-process.md). It refers to the functions in libc by their first
 // version, KEEL_FIRST_GLIBC. Before 2.34 the loader finds them in what the program itself has
-// loaded at its start; otherwise the address is NULL. In a static library, and built with an older glibc,
-// they are plain references.
+// loaded at its start; otherwise the address is NULL. In a static library, and built with an older
+// glibc, they are plain references.
 #if defined(KEEL_FIRST_GLIBC)
 #define OPTIONAL_PRAGMA(text) _Pragma(#text)
 #define OPTIONAL(name)                                                                             \
