@@ -10,6 +10,7 @@ const SETTINGS: Settings = Settings {
     stacks: 0,
     embedded: false,
     sample: None,
+    slow_ticks: 0,
 };
 
 /// Creates a session in `parent` and drops it; fails if that takes as long as a minute.
