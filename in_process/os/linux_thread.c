@@ -30,18 +30,22 @@ static void* find(void* linked, const char* name) {
 
 typedef void exit_function(void* value);
 static exit_function* on_thread_exit;
+static atomic_word exit_set;  // the address of pthread_setspecific; 0: not found
 static atomic_state exit_key; // and 1; 0: none
 
 uint32_t os_thread_id(void) {
     return (uint32_t)os_call(SYS_gettid);
 }
 
+// A later look would wait for a lock of the loader, which the child of a fork can inherit.
 static void exit_key_make(void) {
     int (*create)(pthread_key_t * key, void (*on_exit)(void*));
     pthread_key_t key;
     uint32_t expected = 0;
     *(void**)&create = FIND(pthread_key_create);
-    if (create == NULL || create(&key, on_thread_exit) != 0) return;
+    if (create == NULL) return;
+    atomic_set(&exit_set, (uintptr_t)FIND(pthread_setspecific)); // the same in each thread
+    if (create(&key, on_thread_exit) != 0) return;
     (void)atomic_try_state(&exit_key, &expected, (uint32_t)key + 1); // of several, one is used
 }
 
@@ -51,11 +55,11 @@ void os_thread_exit_register(void (*on_exit)(void* value)) {
 }
 
 void os_thread_exit_arm(void* value) {
-    int (*set)(pthread_key_t key, const void* value);
     if (on_thread_exit == NULL) return;
-    if (atomic_get(&exit_key) == 0) exit_key_make();
+    if (atomic_get(&exit_key) == 0 || atomic_get(&exit_set) == 0) exit_key_make();
     uint32_t key = atomic_get(&exit_key);
-    *(void**)&set = FIND(pthread_setspecific);
+    int (*set)(pthread_key_t key, const void* value);
+    *(void**)&set = (void*)atomic_get(&exit_set);
     if (key != 0 && set != NULL) (void)set((pthread_key_t)(key - 1), value);
 }
 

@@ -47,7 +47,9 @@ static void unwinder_find(void) {
     unwinder.number = _Unwind_GetGR;
     if (_Unwind_Backtrace == NULL) {
         void* (*open_library)(const char*, int) = dlopen;
-        void* library = open_library == NULL ? NULL : open_library("libgcc_s.so.1", RTLD_NOW);
+        void* (*find)(void*, const char*) = dlsym;
+        if (open_library == NULL || find == NULL) return;
+        void* library = open_library("libgcc_s.so.1", RTLD_NOW);
         if (library == NULL) return;
         *(void**)&unwinder.backtrace = dlsym(library, "_Unwind_Backtrace");
         *(void**)&unwinder.address = dlsym(library, "_Unwind_GetIPInfo");

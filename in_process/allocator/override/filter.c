@@ -10,7 +10,6 @@
 #include "os/process.h"
 #include <errno.h>
 #include <stdarg.h>
-#include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -31,7 +30,6 @@ static syscall_function* syscall_next;
 static prctl_function* prctl_next;
 
 __attribute__((constructor)) static void find_next(void) {
-    if (getauxval(AT_BASE) == 0) return; // no loader: dlsym would load libraries
     *(void**)&syscall_next = os_next_symbol("syscall");
     *(void**)&prctl_next = os_next_symbol("prctl");
 }

@@ -80,11 +80,12 @@ static void* new_aligned_or_throw(size_t size, size_t alignment, unsigned partit
 
 // The nothrow forms must also call the handler, and return NULL if it throws. C cannot catch an
 // exception. Therefore the C++ library's own nothrow form, if it is loaded, does this: it calls
-// Keel's throwing form inside a try block. In a static program there is no such form. There a
-// handler that throws ends the program, like an exception that leaves a noexcept function.
+// Keel's throwing form inside a try block. There is no such form in a static program, nor where only
+// libraries loaded later use C++: Keel could not throw for it. There a handler that throws ends the
+// program, like an exception that leaves a noexcept function.
 static KEEL_COLD void* new_nothrow_retry(size_t size) {
     static void* (*library_new)(size_t, const void*);
-    if (library_new == NULL)
+    if (library_new == NULL && std_throw_bad_alloc != NULL)
         *(void**)&library_new = os_next_symbol("_Znw" SIZE_CODE "RKSt9nothrow_t");
     return library_new != NULL ? library_new(size, &library_new) : new_retry(size, 0, 0);
 }
@@ -101,7 +102,7 @@ KEEL_INLINE void* new_or_null(size_t size, unsigned partition) {
 static KEEL_COLD void* new_aligned_nothrow_retry(size_t size, size_t alignment) {
     static void* (*library_new)(size_t, size_t, const void*);
     if (!is_power_of_two(alignment)) return NULL;
-    if (library_new == NULL) {
+    if (library_new == NULL && std_throw_bad_alloc != NULL) {
         *(void**)&library_new = os_next_symbol("_Znw" SIZE_CODE "St11align_val_tRKSt9nothrow_t");
     }
     return library_new != NULL ? library_new(size, alignment, &library_new)

@@ -9,13 +9,21 @@ static atomic_state who;
 static struct winner winner;
 static void* (*malloc_here)(size_t size), *(*pvalloc_here)(size_t size);
 
+// True while the thread looks the functions up or tries them. Some of them may be Keel's, and so may
+// be the malloc of a library that replaces a function of the loader: these do not ask then.
+static KEEL_TLS bool tries;
+
+// Nearly always Keel's malloc comes first, and no later look is needed. A look takes a lock of the
+// loader, which another thread may hold when a process forks.
 void winner_set_own(void* (*own_malloc)(size_t size), void* (*own_pvalloc)(size_t size)) {
     malloc_here = own_malloc;
     pvalloc_here = own_pvalloc;
+    void* (*first)(size_t size);
+    tries = true;
+    *(void**)&first = os_symbol("malloc");
+    tries = false;
+    if (first == own_malloc) atomic_set_release(&who, KEEL);
 }
-
-// True while the thread tries the functions, some of which may be Keel's: these do not ask then.
-static KEEL_TLS bool tries;
 
 // A library may wrap malloc and pass the calls on to Keel's. So the blocks decide, not the
 // function.
@@ -29,11 +37,9 @@ static bool is_keel(void) {
     *(void**)&winner.realloc = os_symbol("realloc");
     *(void**)&winner.free = os_symbol("free");
     if (winner.malloc == NULL || winner.realloc == NULL || winner.free == NULL) return true;
-    tries = true;
     void* block = winner.malloc(1);
     bool keel = block == NULL || kl_contains(block);
     winner.free(block);
-    tries = false;
     return keel;
 }
 
@@ -42,7 +48,9 @@ const struct winner* winner_not_keel(void) {
     if (KEEL_LIKELY(known == KEEL) || tries) return NULL;
     if (known == UNKNOWN) { // every thread finds the same
         int saved = errno;
+        tries = true;
         known = is_keel() ? KEEL : OTHER;
+        tries = false;
         atomic_set_release(&who, known);
         errno = saved;
     }
