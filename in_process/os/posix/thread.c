@@ -109,7 +109,6 @@ static bool exit_key_made;
 
 void os_thread_exit_register(void (*on_exit)(void* value)) {
     exit_key_made = pthread_key_create(&exit_key, on_exit) == 0;
-    return exit_key_made;
 }
 
 void os_thread_exit_arm(void* value) {

@@ -155,7 +155,7 @@ fn pprof_has_all_columns_and_names_the_first_to_show() {
     let strings: Vec<String> = of(6).map(|one| String::from_utf8(one.2.clone()).unwrap()).collect();
     assert_eq!(strings[0], "");
     let default = of(14).next().unwrap().1;
-    assert_eq!(strings[default as usize], "bytes");
+    assert_eq!(strings[default as usize], "alloc_space");
     assert_eq!((of(1).count(), of(2).count(), of(4).count(), of(5).count()), (2, 4, 3, 3));
     let second = crate::perfetto::tests::fields(&of(2).nth(1).unwrap().2);
     // Locations 1 and 2; values 3 and 300.
