@@ -90,8 +90,8 @@ static bool defines(const struct object* object, uint32_t at, const char* name) 
     const ElfW(Sym)* symbol = &object->symbols[at];
     bool is_hidden = object->versions != NULL && (object->versions[at] & 0x8000) != 0;
     unsigned type = ELF64_ST_TYPE(symbol->st_info);
-    return !is_hidden && type <= STT_FUNC &&
-           symbol->st_shndx != SHN_UNDEF && ELF64_ST_BIND(symbol->st_info) != STB_LOCAL &&
+    return !is_hidden && type <= STT_FUNC && symbol->st_shndx != SHN_UNDEF &&
+           ELF64_ST_BIND(symbol->st_info) != STB_LOCAL &&
            strcmp(object->names + symbol->st_name, name) == 0;
 }
 

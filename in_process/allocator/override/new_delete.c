@@ -80,9 +80,9 @@ static void* new_aligned_or_throw(size_t size, size_t alignment, unsigned partit
 
 // The nothrow forms must also call the handler, and return NULL if it throws. C cannot catch an
 // exception. Therefore the C++ library's own nothrow form, if it is loaded, does this: it calls
-// Keel's throwing form inside a try block. There is no such form in a static program, nor where only
-// libraries loaded later use C++: Keel could not throw for it. There a handler that throws ends the
-// program, like an exception that leaves a noexcept function.
+// Keel's throwing form inside a try block. There is no such form in a static program, nor where
+// only libraries loaded later use C++: Keel could not throw for it. There a handler that throws
+// ends the program, like an exception that leaves a noexcept function.
 static KEEL_COLD void* new_nothrow_retry(size_t size) {
     static void* (*library_new)(size_t, const void*);
     if (library_new == NULL && std_throw_bad_alloc != NULL)

@@ -9,8 +9,8 @@ static atomic_state who;
 static struct winner winner;
 static void* (*malloc_here)(size_t size), *(*pvalloc_here)(size_t size);
 
-// True while the thread looks the functions up or tries them. Some of them may be Keel's, and so may
-// be the malloc of a library that replaces a function of the loader: these do not ask then.
+// True while the thread looks the functions up or tries them. Some of them may be Keel's, and a
+// library that replaces a function of the loader may call Keel's: these do not ask then.
 static KEEL_TLS bool tries;
 
 // Nearly always Keel's malloc comes first, and no later look is needed. A look takes a lock of the
