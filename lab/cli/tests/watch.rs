@@ -69,6 +69,36 @@ fn site<'a>(sums: &'a Value, function: &str) -> &'a Value {
     sites.find(|one| one["call_site"].as_str().unwrap().starts_with(function)).unwrap()
 }
 
+/// Allocates for about three seconds.
+const STEADY: &str = r#"
+#include <stdlib.h>
+#include <unistd.h>
+int main(void) {
+    for (int i = 0; i < 300; i++) {
+        void* volatile block = malloc(5000);
+        free(block);
+        usleep(10000);
+    }
+    return 0;
+}
+"#;
+
+#[test]
+fn nothing_is_shown_of_the_time_after_the_recording() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("steady");
+    compile_text(STEADY, &program, &[]);
+    let arguments = ["watch", "--json", "--for", "1", "--", program.to_str().unwrap()];
+    let output = keel(&arguments).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.lines().count() > 0);
+    for line in text.lines() {
+        let sums: Value = serde_json::from_str(line).unwrap();
+        assert!(sums["interval_seconds"].as_f64().unwrap() > 0.0, "{text}");
+    }
+}
+
 #[test]
 fn the_sums_are_exact() {
     let folder = tempfile::tempdir().unwrap();

@@ -138,9 +138,9 @@ impl Watching {
         }
     }
 
-    /// Whether the interval is over.
+    /// Whether the interval is over. After the end of the recording, time does not advance.
     pub fn is_due(&self, interval: Duration) -> bool {
-        self.shown.elapsed() >= interval
+        self.shown.elapsed() >= interval && self.now_ns > self.interval_began_ns
     }
 
     /// The state now. The next interval begins.

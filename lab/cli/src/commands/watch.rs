@@ -156,7 +156,9 @@ impl Shown {
         if recorded.watched.is_empty() && recorded.problems.is_empty() {
             bail!("nothing was recorded");
         }
-        recorded.watched.iter().try_for_each(|now| self.show(now))?;
+        // The last interval is empty if the recording ended before the program.
+        let mut last = recorded.watched.iter().filter(|now| now.interval_seconds > 0.0);
+        last.try_for_each(|now| self.show(now))?;
         if let Some(now) = recorded.watched.last().filter(|_| !self.json) {
             output::print(&format!("{}\n", self.view.totals(now)))?;
         }
