@@ -8,19 +8,12 @@
 
 static atomic_word own_start, own_end; // of this library's segments
 
-static int own_find(struct dl_phdr_info* info, size_t size, void* data) {
-    (void)size;
-    struct object* object = data;
-    object_read(object, info);
-    return object_is_ours(object);
-}
-
 // Before other libraries are initialised, and so before there are threads.
 __attribute__((constructor)) static void own_prepare(void) {
-    struct object object = {0};
-    if (dl_iterate_phdr(own_find, &object) == 0) return;
-    atomic_set(&own_start, object.start);
-    atomic_set_release(&own_end, object.end);
+    struct object own;
+    if (!object_find(&own, (uintptr_t)own_prepare)) return;
+    atomic_set(&own_start, own.start);
+    atomic_set_release(&own_end, own.end);
 }
 
 uint64_t kl_record_call_begin(const void* caller) {
