@@ -165,40 +165,24 @@ long syscall(long number, ...) {
 // ---- Files -------------------------------------------------------------------------------------
 
 // The third argument, which exists only for some flags, is passed always: it is in a register.
-#define OPEN(name)                                                                                 \
+#define OPEN(name, parameters, arguments)                                                          \
     FOLLOWING(name);                                                                               \
-    KEEL_EXPORT int name(const char* path, int flags, ...);                                        \
-    int name(const char* path, int flags, ...) {                                                   \
+    KEEL_EXPORT int name parameters;                                                               \
+    int name parameters {                                                                          \
         va_list list;                                                                              \
         va_start(list, flags);                                                                     \
         mode_t mode = va_arg(list, mode_t);                                                        \
         va_end(list);                                                                              \
         const void* caller = __builtin_return_address(0);                                          \
         uint64_t began = call_begin(caller);                                                       \
-        int result = ((int (*)(const char*, int, ...))find(&next_##name))(path, flags, mode);      \
+        int result = ((int(*) parameters)find(&next_##name))arguments;                             \
         call_end("f" #name, began, caller);                                                        \
         return result;                                                                             \
     }
-OPEN(open)
-OPEN(open64)
-
-#define OPEN_AT(name)                                                                              \
-    FOLLOWING(name);                                                                               \
-    KEEL_EXPORT int name(int folder, const char* path, int flags, ...);                            \
-    int name(int folder, const char* path, int flags, ...) {                                       \
-        va_list list;                                                                              \
-        va_start(list, flags);                                                                     \
-        mode_t mode = va_arg(list, mode_t);                                                        \
-        va_end(list);                                                                              \
-        const void* caller = __builtin_return_address(0);                                          \
-        uint64_t began = call_begin(caller);                                                       \
-        int result =                                                                               \
-            ((int (*)(int, const char*, int, ...))find(&next_##name))(folder, path, flags, mode);  \
-        call_end("f" #name, began, caller);                                                        \
-        return result;                                                                             \
-    }
-OPEN_AT(openat)
-OPEN_AT(openat64)
+OPEN(open, (const char* path, int flags, ...), (path, flags, mode))
+OPEN(open64, (const char* path, int flags, ...), (path, flags, mode))
+OPEN(openat, (int folder, const char* path, int flags, ...), (folder, path, flags, mode))
+OPEN(openat64, (int folder, const char* path, int flags, ...), (folder, path, flags, mode))
 
 #define FILE_CALL(type, name, parameters, arguments)                                               \
     CALL("f" #name, type, name, true, parameters, arguments)
