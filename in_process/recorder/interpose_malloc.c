@@ -165,20 +165,13 @@ static void* realloc_from(void* block, size_t size, const void* caller) {
     }
     uint64_t from = origin(caller);
     record(KL_RING_REALLOC_BEGIN, ticks(), block, size, from);
-    uint64_t old = (uint64_t)block & KL_EXTRA_MASK;
     struct deleting outer = recorder_thread.deleting;
     recorder_thread.deleting = (struct deleting){block, 0}; // a free by name is not recorded
     before = before_call();
     void* moved = next.realloc(block, size);
     uint64_t took = slow_ticks(before);
     recorder_thread.deleting = outer;
-    if (moved == NULL && size != 0) sampling_keeps(block);
-    // If the new block was allocated by name, it is already recorded; or it is no sample. Then only
-    // the release is recorded.
-    bool only_released = moved != NULL && !allocation_counts(before, moved, size);
-    record(KL_RING_REALLOC_END, ticks(), only_released ? NULL : moved, only_released ? 0 : size,
-           old);
-    if (!only_released && moved != NULL) slow_record(took, size, from);
+    realloc_record_end(before, took, block, moved, size, size == 0, from);
     return moved;
 }
 

@@ -130,13 +130,8 @@ static uintptr_t resize(const struct call* call) {
     uintptr_t result = next_call(call);
     uint64_t took = slow_ticks(before);
     uintptr_t moved = resized(call, block, result);
-    // Without a block: with size 0 the old block was freed, otherwise it is live.
-    bool freed = moved == 0 && (size == 0 || call->name->frees_on_failure);
-    if (moved == 0 && !freed) sampling_keeps((void*)block);
-    bool only_released = moved != 0 && !allocation_counts(before, (void*)moved, size);
-    record(KL_RING_REALLOC_END, ticks(), only_released ? NULL : (void*)moved,
-           freed || only_released ? 0 : size, block & KL_EXTRA_MASK);
-    if (!only_released && moved != 0) slow_record(took, size, from);
+    bool freed = size == 0 || call->name->frees_on_failure;
+    realloc_record_end(before, took, (void*)block, (void*)moved, size, freed, from);
     return result;
 }
 

@@ -82,4 +82,19 @@ KEEL_INLINE bool release_counts(const void* block) {
 // A realloc of this block has failed: it is still live.
 void sampling_keeps(const void* block);
 
+// Records the end of a realloc of `block` that began from `from` and took so long (slow_ticks).
+// `moved` is the new block; NULL: there is none, and `freed` says whether the old one was freed
+// nevertheless.
+KEEL_INLINE void realloc_record_end(struct before before, uint64_t took, const void* block,
+                                    const void* moved, size_t size, bool freed, uint64_t from) {
+    bool failed = moved == NULL && !freed;
+    if (failed) sampling_keeps(block);
+    // If the new block was allocated by name, it is already recorded; or it is no sample. Then only
+    // the release is recorded.
+    bool created = allocation_counts(before, moved, size);
+    record(KL_RING_REALLOC_END, ticks(), created ? moved : NULL, created || failed ? size : 0,
+           (uint64_t)block & KL_EXTRA_MASK);
+    if (created) slow_record(took, size, from);
+}
+
 #endif
