@@ -213,11 +213,7 @@ static bool session_join(void) {
     if (atomic_get(&session.control->stop) != 0) return false;
     if (session.control->embedded != host_embedded()) return false;
     int error = spool_map(known_folder);
-    if (session.sample_bytes == 0) {
-        sampled_end();
-    } else if (error == 0 && !sampled_begin()) {
-        error = ENOMEM;
-    }
+    if (error == 0 && session.sample_bytes != 0 && !sampled_begin()) error = ENOMEM;
     if (error != 0) {
         atomic_set(&session.control->failed, (uint32_t)error);
         return false;
@@ -250,6 +246,7 @@ void session_note_exec(char how, const char* path, bool in_child) {
 
 // A forked child has its parent's variables, but not its parent's spool and threads.
 static void session_reset(void) {
+    sampled_end();
     session.spool = NULL;
     session.rings = NULL;
     session.own_log = 0;
@@ -268,7 +265,6 @@ void session_start(void) {
         return;
     }
     bool on = session_join();
-    if (!on) sampled_end();
     atomic_set_release(&session_page.state, on ? SESSION_ON : SESSION_OFF);
     errno = saved_errno;
 }
