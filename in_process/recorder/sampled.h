@@ -10,7 +10,7 @@
 //   p = 1 - exp(-(size + 1) / sample_bytes)
 //
 // independently of all others, and represents 1 / p allocations. The added byte makes empty blocks
-// count. lab/journal/src/sample.rs has the same formula.
+// count. lab/journal/src/sampling.rs has the same formula.
 //
 // A free must learn quickly that its block is no sample. It reads a counter: how many samples begin
 // in the block's system page, or in another page with the same counter. Neighbouring pages have
