@@ -6,7 +6,6 @@ use crate::encode::Encoder;
 use crate::launch::{self, Orphans, Signals, Start};
 use crate::session::{Session, Settings};
 use crate::wait::{Signal, Wait};
-use crate::watch::SLOW_TICKS;
 use crate::{Error, Options, Progress, Recorded, paths, program, ring};
 use keel_journal::Writer;
 use std::ffi::OsString;
@@ -33,15 +32,7 @@ pub fn record_with(options: &Options, report: &mut dyn FnMut(Progress)) -> Resul
     let path = check(options)?;
     let writer = prepare_output(options)?;
     let kind = Clock::best_kind();
-    let settings = Settings {
-        clock_kind: kind,
-        follow: options.follow_children,
-        stacks: options.stacks,
-        embedded: options.embedded,
-        sample: options.sample,
-        slow_ticks: slow_ticks(options),
-    };
-    let session = Session::create(&options.spool_folder, settings)?;
+    let session = Session::create(&options.spool_folder, Settings::of(options, kind))?;
     let start_error = |cause| Error::Start { path: path.clone(), cause };
     let environment = environment(options, &session).map_err(start_error)?;
     let (bell, encoder_bell) = (session.bell(), session.bell());
@@ -59,11 +50,6 @@ pub fn record_with(options: &Options, report: &mut dyn FnMut(Progress)) -> Resul
     signals.pass_to(running.pid);
     let status = collector.run(&running, &signals, &orphans, report).map_err(start_error)?;
     Ok(Recorded { signal: signals.last(), ..collector.finish(&path, status) })
-}
-
-/// See `struct kl_control`.
-pub fn slow_ticks(options: &Options) -> u64 {
-    if options.watch.is_some() { SLOW_TICKS } else { 0 }
 }
 
 /// Returns the program's file, if it can be recorded. Changes nothing.

@@ -20,7 +20,7 @@ use crate::clock::Clock;
 use crate::collector::Collector;
 use crate::encode::Encoder;
 use crate::launch::{self, Orphans, Signals};
-use crate::recording::{prepare_output, slow_ticks};
+use crate::recording::prepare_output;
 use crate::session::{Session, Settings};
 use crate::wait::{Signal, Wait, When};
 use crate::{Error, Options, Progress, Recorded, Visit};
@@ -55,14 +55,7 @@ pub fn attach_with(
     let functions = target.functions()?;
     let writer = prepare_output(options)?;
     let kind = Clock::best_kind();
-    let settings = Settings {
-        clock_kind: kind,
-        follow: false,
-        stacks: options.stacks,
-        embedded: false,
-        sample: options.sample,
-        slow_ticks: slow_ticks(options),
-    };
+    let settings = Settings { follow: false, embedded: false, ..Settings::of(options, kind) };
     let session = Session::create(&options.spool_folder, settings)?;
     session.control().root_pid.store(pid, SeqCst);
     let recorder = place_recorder(&target, options, &session)?;

@@ -1,7 +1,8 @@
 //! What the recorded processes read from the control page.
 
-use crate::Sample;
 use crate::ring::Control;
+use crate::watch::SLOW_TICKS;
+use crate::{Options, Sample};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The settings that the recorded processes read.
@@ -22,6 +23,18 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Those of the recording of a program from its start.
+    pub fn of(options: &Options, clock_kind: u32) -> Settings {
+        Settings {
+            clock_kind,
+            follow: options.follow_children,
+            stacks: options.stacks,
+            embedded: options.embedded,
+            sample: options.sample,
+            slow_ticks: if options.watch.is_some() { SLOW_TICKS } else { 0 },
+        }
+    }
+
     /// Writes them to the page.
     pub fn write(self, control: &Control) {
         control.clock.store(self.clock_kind, Relaxed);
