@@ -381,8 +381,7 @@ TEST(a_child_has_the_block_that_the_keeper_is_guarding) {
         use_what_the_keeper_held();
         _exit(0);
     }
-    int status = 0;
-    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    CHECK_CHILD(child);
     held_up_bytes = 0;
 }
 TEST_DIES(an_access_to_a_freed_block_faults, SIGSEGV, "") {

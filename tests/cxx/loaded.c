@@ -6,7 +6,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #if defined(LIBRARIES_ALLOCATE)
@@ -61,7 +60,7 @@ TEST(the_child_of_a_fork_needs_no_lock_of_the_loader) {
             alarm(10);
             _exit(posix_memalign(&block, 64, 256) != 0 || block == NULL);
         }
-        check_child(__FILE__, __LINE__, child);
+        CHECK_CHILD(child);
         usleep(1000);
     }
 }
