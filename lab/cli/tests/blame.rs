@@ -3,14 +3,13 @@
 
 mod common;
 
-use common::{prefix_with_recorder, root};
+use common::root;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 fn keel(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_keel"));
-    command.env("KEEL_PREFIX", prefix_with_recorder()).env_remove("LD_PRELOAD");
+    let mut command = common::keel();
     // No debug file of this machine's user.
     command.env("HOME", folder).env_remove("XDG_CACHE_HOME").env_remove("DEBUGINFOD_CACHE_PATH");
     command.current_dir(folder).args(arguments).output().unwrap()

@@ -6,7 +6,7 @@
 
 mod common;
 
-use common::{compile_text, prefix_with_recorder};
+use common::{check, compile_text, folder_with};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -49,16 +49,7 @@ int main(int count, char** arguments) {
 "#;
 
 fn keel(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_keel"));
-    command.env("KEEL_PREFIX", prefix_with_recorder()).env_remove("LD_PRELOAD");
-    command.current_dir(folder).args(arguments).output().unwrap()
-}
-
-/// Its exit code, stdout, and stderr.
-fn check(folder: &Path, arguments: &[&str]) -> (i32, String, String) {
-    let output = keel(folder, &[&["check"], arguments].concat());
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+    common::keel().current_dir(folder).args(arguments).output().unwrap()
 }
 
 fn json(text: &str) -> Value {
@@ -66,9 +57,7 @@ fn json(text: &str) -> Value {
 }
 
 fn game() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    compile_text(GAME, &folder.path().join("game"), &[]);
-    folder
+    folder_with("game", GAME, &[])
 }
 
 fn write(folder: &Path, budget: &str) {
@@ -289,9 +278,8 @@ fn planted() -> String {
 
 #[test]
 fn every_planted_call_in_a_zone_is_found_with_the_function_that_makes_it() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = folder_with("planted", &planted(), &["-O2"]);
     let folder = folder.path();
-    compile_text(&planted(), &folder.join("planted"), &["-O2"]);
     let (code, shown, errors) =
         check(folder, &["--zone", "symbol=callback", "--format", "json", "--", "./planted"]);
     assert_eq!(code, 1, "{shown}{errors}");
@@ -360,10 +348,9 @@ int main(int count, char** arguments) {
 
 #[test]
 fn zones_of_the_header_and_of_a_scheduling_class_are_found() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
     let headers = format!("-I{}", common::root().join("in_process/include").display());
-    compile_text(AUDIO, &folder.join("audio"), &[&headers]);
+    let folder = folder_with("audio", AUDIO, &[&headers]);
+    let folder = folder.path();
     // The header needs no library outside of a recording.
     assert!(Command::new(folder.join("audio")).status().unwrap().success());
     let (code, shown, errors) = check(folder, &["--zone", "scope=mix", "--", "./audio"]);

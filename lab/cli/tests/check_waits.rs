@@ -5,21 +5,10 @@
 
 mod common;
 
-use common::{compile_text, prefix_with_recorder};
+use common::{check, compile_text, folder_with};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::path::Path;
-use std::process::Command;
-
-/// The exit code of `keel check`, its stdout, and stderr.
-fn check(folder: &Path, arguments: &[&str]) -> (i32, String, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_keel"));
-    command.env("KEEL_PREFIX", prefix_with_recorder()).env_remove("LD_PRELOAD");
-    let output = command.current_dir(folder).arg("check").args(arguments).output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
-}
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
@@ -126,9 +115,8 @@ fn planted() -> String {
 
 #[test]
 fn every_planted_wait_in_a_zone_is_found_and_none_outside_of_it() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = folder_with("planted", &planted(), &["-O2"]);
     let folder = folder.path();
-    compile_text(&planted(), &folder.join("planted"), &["-O2"]);
     let zone = ["--zone", "symbol=callback", "--format", "json"];
     let all = [&zone[..], &["--also", "locks,files,sleeps", "--", "./planted"]].concat();
     let (code, shown, errors) = check(folder, &all);
@@ -164,10 +152,9 @@ fn every_planted_wait_in_a_zone_is_found_and_none_outside_of_it() {
 
 #[test]
 fn a_journal_without_these_calls_cannot_be_checked_for_them() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
     let code = "#include <stdlib.h>\nint main(void) { free(malloc(9)); return 0; }\n";
-    compile_text(code, &folder.join("quiet"), &[]);
+    let folder = folder_with("quiet", code, &[]);
+    let folder = folder.path();
     std::fs::write(folder.join("b.toml"), "[[zone]]\nthread = \"q*\"\nalso = [\"locks\"]\n")
         .unwrap();
     let kept = ["--zone", "symbol=main", "-o", "quiet.journal.parquet", "--", "./quiet"];
@@ -200,9 +187,8 @@ int main(void) {
 
 #[test]
 fn the_worst_cost_of_a_call_is_shown_for_each_allocator() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = folder_with("costs", COSTS, &[]);
     let folder = folder.path();
-    compile_text(COSTS, &folder.join("costs"), &[]);
     let zones = ["--zone", "symbol=cheap", "--zone", "symbol=dear", "--worst=keel,glibc"];
     let reports = ["--report", "json=j", "--report", "sarif=s", "--report", "markdown=m"];
     let all = [&zones[..], &reports, &["--", "./costs"]].concat();
@@ -259,9 +245,8 @@ int main(void) {
 
 #[test]
 fn page_faults_and_system_calls_are_limited_by_a_replay() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = folder_with("maps", MAPS, &[]);
     let folder = folder.path();
-    compile_text(MAPS, &folder.join("maps"), &[]);
     let within = |function: &str, system_calls: u32| {
         format!("[[within]]\nfunction = \"{function}\"\nwith_system_calls = {system_calls}\n")
     };
@@ -285,9 +270,8 @@ fn page_faults_and_system_calls_are_limited_by_a_replay() {
 
 #[test]
 fn a_much_slower_allocator_breaks_a_gate_and_an_equal_one_does_not() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = folder_with("maps", MAPS, &[]);
     let folder = folder.path();
-    compile_text(MAPS, &folder.join("maps"), &[]);
     // A malloc of its own, which loops.
     let slow = "#include <stddef.h>\nextern void* __libc_malloc(size_t);\nvoid* malloc(size_t n) \
                 {\n    for (volatile int i = 0; i < 20000; i++) {}\n    return \

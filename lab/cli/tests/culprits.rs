@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{prefix_with_recorder, root};
+use common::root;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,9 +20,7 @@ fn output(command: &mut Command) -> String {
 }
 
 fn keel(folder: &Path, arguments: &[&str]) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_keel"));
-    command.env("KEEL_PREFIX", prefix_with_recorder()).env_remove("LD_PRELOAD");
-    output(command.current_dir(folder).args(arguments))
+    output(common::keel().current_dir(folder).args(arguments))
 }
 
 /// The guilty function and the value by which it is found, from the first line of the source.

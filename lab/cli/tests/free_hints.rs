@@ -4,15 +4,13 @@
 
 mod common;
 
-use common::{prefix_with_recorder, root};
+use common::root;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
 
 fn keel(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_keel"));
-    command.env("KEEL_PREFIX", prefix_with_recorder()).env_remove("LD_PRELOAD");
-    let output = command.current_dir(folder).args(arguments).output().unwrap();
+    let output = common::keel().current_dir(folder).args(arguments).output().unwrap();
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     output
 }

@@ -50,8 +50,7 @@ impl Place {
 
     /// `keel record` of this many allocations.
     fn record(&self, count: u32, journal: &Path, options: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_keel"));
-        command.env("KEEL_PREFIX", prefix_with_recorder()).env_remove("LD_PRELOAD");
+        let mut command = common::keel();
         command.current_dir(&self.folder).stdin(Stdio::null()).stdout(Stdio::null());
         command.arg("record").args(options).arg("-o").arg(journal).arg("--");
         command.arg(self.path("steady")).arg(count.to_string()).arg(self.path("count"));

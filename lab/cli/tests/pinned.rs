@@ -3,7 +3,6 @@
 
 mod common;
 
-use common::prefix_with_recorder;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -22,9 +21,7 @@ const PROGRAM: &str = "#include <stdlib.h>\n#include <string.h>\n\
     int main(void) { keeps(); scatter(); thin(); return 0; }\n";
 
 fn keel(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_keel"));
-    command.env("KEEL_PREFIX", prefix_with_recorder()).env_remove("LD_PRELOAD");
-    command.current_dir(folder).args(arguments).output().unwrap()
+    common::keel().current_dir(folder).args(arguments).output().unwrap()
 }
 
 fn blame(folder: &Path, arguments: &[&str]) -> Value {

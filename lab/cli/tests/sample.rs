@@ -3,15 +3,13 @@
 
 mod common;
 
-use common::{prefix_with_recorder, root};
+use common::root;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 fn keel(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_keel"));
-    command.env("KEEL_PREFIX", prefix_with_recorder()).env_remove("LD_PRELOAD");
-    command.args(arguments).output().unwrap()
+    common::keel().args(arguments).output().unwrap()
 }
 
 fn stdout(arguments: &[&str]) -> String {

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{compile_text, prefix_with_recorder};
+use common::compile_text;
 use keel_journal::{Event, Op, Reader, Rules};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -40,8 +40,7 @@ impl Recording {
     fn start(folder: &Path, options: &[&str]) -> Recording {
         let program = folder.join("program");
         compile_text(PROGRAM, &program, &[]);
-        let mut command = Command::new(env!("CARGO_BIN_EXE_keel"));
-        command.env("KEEL_PREFIX", prefix_with_recorder()).env_remove("LD_PRELOAD");
+        let mut command = common::keel();
         command.args(["record", "-o", "out.journal.parquet"]).args(options).arg("--").arg(program);
         command.current_dir(folder).stdin(Stdio::piped());
         let mut keel = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

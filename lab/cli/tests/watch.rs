@@ -38,9 +38,8 @@ fn program(folder: &Path) -> PathBuf {
 }
 
 fn keel(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_keel"));
-    command.env("KEEL_PREFIX", prefix_with_recorder()).env_remove("LD_PRELOAD").args(arguments);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut command = common::keel();
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 

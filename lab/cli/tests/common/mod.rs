@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// The repository.
 pub fn root() -> &'static Path {
@@ -22,11 +23,32 @@ pub fn prefix_with_recorder() -> PathBuf {
     prefix
 }
 
+/// keel, with the built recorder.
+pub fn keel() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_keel"));
+    command.env("KEEL_PREFIX", prefix_with_recorder()).env_remove("LD_PRELOAD");
+    command
+}
+
+/// Runs `keel check` in the folder: its exit code, stdout, and stderr.
+pub fn check(folder: &Path, arguments: &[&str]) -> (i32, String, String) {
+    let output = keel().current_dir(folder).arg("check").args(arguments).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+/// A folder with a program.
+pub fn folder_with(program: &str, code: &str, flags: &[&str]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    compile_text(code, &folder.path().join(program), flags);
+    folder
+}
+
 /// Compiles a program.
 pub fn compile_text(code: &str, program: &Path, flags: &[&str]) {
     let source = program.with_extension("c");
     std::fs::write(&source, code).unwrap();
-    let mut compiler = std::process::Command::new("cc");
+    let mut compiler = Command::new("cc");
     compiler.args(["-O1", "-g", "-fno-builtin", "-pthread", "-o"]).arg(program).arg(&source);
     assert!(compiler.args(flags).status().unwrap().success());
 }
