@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{check, compile_text, folder_with};
+use common::{check, compile_text, folder_with, prefix_with_recorder};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -164,6 +164,24 @@ fn a_journal_without_these_calls_cannot_be_checked_for_them() {
     let (_, _, errors) =
         check(folder, &["--zone", "symbol=main", "--also", "naps", "--", "./quiet"]);
     assert!(errors.contains("`naps` is no kind of calls: give locks, files or sleeps"), "{errors}");
+}
+
+#[test]
+fn the_libraries_may_be_in_a_folder_with_a_blank_in_its_name() {
+    let code = "#include <unistd.h>\nint main(void) { usleep(1); return 0; }\n";
+    let folder = folder_with("naps", code, &[]);
+    let prefix = folder.path().join("a prefix");
+    std::fs::create_dir_all(prefix.join("lib/keel")).unwrap();
+    for library in ["lib/libkeel_recorder.so", "lib/keel/libkeel_calls.so"] {
+        std::fs::copy(prefix_with_recorder().join(library), prefix.join(library)).unwrap();
+    }
+    let mut command = common::keel();
+    command.env("KEEL_PREFIX", prefix).current_dir(folder.path());
+    command.args(["check", "--zone", "symbol=main", "--also", "sleeps", "--", "./naps"]);
+    let output = command.output().unwrap();
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(shown.contains("1 sleep; the first: usleep"), "{shown}");
 }
 
 /// A zone with a cheap call, and one with a call that maps memory in every allocator of the test.

@@ -75,11 +75,13 @@ pub struct Options {
     pub follow_children: bool,
     /// `libkeel_recorder.so`.
     pub recorder_library: PathBuf,
+    /// A library that is preloaded after the recorder, such as `libkeel_calls.so`.
+    pub further_library: Option<PathBuf>,
     /// The folder of the shared memory; a memory file system is best.
     pub spool_folder: PathBuf,
     /// The environment's `PATH`.
     pub search_path: Option<OsString>,
-    /// The environment's `LD_PRELOAD`, which is kept, after the recorder.
+    /// The environment's `LD_PRELOAD`, which is kept, after these libraries.
     pub preload: Option<OsString>,
     /// Added to the program's environment.
     pub environment: Vec<(&'static str, OsString)>,

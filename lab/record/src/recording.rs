@@ -10,7 +10,7 @@ use crate::{Error, Options, Progress, Recorded, paths, program, ring};
 use keel_journal::Writer;
 use std::ffi::OsString;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Records a program from its start to its end, and writes its journals.
 ///
@@ -89,26 +89,32 @@ fn environment(options: &Options, session: &Session) -> io::Result<Vec<(&'static
     if options.embedded {
         return Ok(environment);
     }
-    let mut library = options.recorder_library.canonicalize()?;
-    // LD_PRELOAD is split at spaces and colons, and has no quoting.
-    if library.to_string_lossy().contains([' ', ':']) {
-        let link = session.folder().join("recorder.so");
-        if link.to_string_lossy().contains([' ', ':']) {
-            return Err(io::Error::other(format!(
-                "LD_PRELOAD cannot contain spaces and colons, and both {} and {} have some; name \
-                 another folder with --spool",
-                library.display(),
-                session.folder().display()
-            )));
-        }
-        std::os::unix::fs::symlink(&library, &link)?;
-        library = link;
-    }
-    let mut preload = library.into_os_string();
-    if let Some(others) = options.preload.as_ref().filter(|others| !others.is_empty()) {
+    let mut preload = preloadable(&options.recorder_library, session)?;
+    let further = options.further_library.as_ref().map(|library| preloadable(library, session));
+    let others = options.preload.clone().filter(|others| !others.is_empty());
+    for library in further.transpose()?.into_iter().chain(others) {
         preload.push(":");
-        preload.push(others);
+        preload.push(library);
     }
     environment.push(("LD_PRELOAD", preload));
     Ok(environment)
+}
+
+/// The library's path for LD_PRELOAD, which is split at spaces and colons, and has no quoting.
+fn preloadable(library: &Path, session: &Session) -> io::Result<OsString> {
+    let library = library.canonicalize()?;
+    if !library.to_string_lossy().contains([' ', ':']) {
+        return Ok(library.into_os_string());
+    }
+    let link = session.folder().join(library.file_name().unwrap_or_default());
+    if link.to_string_lossy().contains([' ', ':']) {
+        return Err(io::Error::other(format!(
+            "LD_PRELOAD cannot contain spaces and colons, and both {} and {} have some; name \
+             another folder with --spool",
+            library.display(),
+            session.folder().display()
+        )));
+    }
+    std::os::unix::fs::symlink(&library, &link)?;
+    Ok(link.into_os_string())
 }

@@ -7,7 +7,7 @@ use self::common::CommonArguments;
 use crate::format;
 use crate::layout::Layout;
 use crate::output;
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::Args;
 use keel_record::{Error, Journal, Options, Progress, Recorded, Wait, When};
 use std::ffi::{OsStr, OsString};
@@ -83,19 +83,6 @@ pub struct With {
     pub calls: bool,
 }
 
-/// The libraries to preload, with the one that reports the calls of locks, files and sleeps.
-fn with_calls(preload: Option<OsString>) -> Result<OsString> {
-    let mut libraries = Layout::discover()?.private("libkeel_calls.so")?.into_os_string();
-    if libraries.to_string_lossy().contains([' ', ':']) {
-        bail!("LD_PRELOAD cannot contain spaces and colons: move {}", libraries.display());
-    }
-    if let Some(others) = preload.filter(|others| !others.is_empty()) {
-        libraries.push(":");
-        libraries.push(others);
-    }
-    Ok(libraries)
-}
-
 /// Records a program as `keel record` does without options, except that it records stacks. Prints
 /// the progress and a summary. `check` is called before anything is changed, if the program can be
 /// recorded, and returns the journal.
@@ -115,7 +102,7 @@ pub fn record_for_try(
     };
     let mut options = options(arguments)?;
     if with.calls {
-        options.preload = Some(with_calls(options.preload)?);
+        options.further_library = Some(Layout::discover()?.private("libkeel_calls.so")?);
     }
     keel_record::check(&options)?;
     let options = Options { output: place()?, ..options };
