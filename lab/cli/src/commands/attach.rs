@@ -1,7 +1,7 @@
 //! `keel attach`: records a program that runs already.
 
 use super::record::common::CommonArguments;
-use super::record::{ProgressLine, is_complete};
+use super::record::{ProgressLine, exit_code};
 use anyhow::Result;
 use clap::Args;
 use keel_record::{Signal, When};
@@ -48,7 +48,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     let output = output.unwrap_or_else(|| default_output(pid));
     let options = common.options(output, &When::Signal(Signal::Usr1))?;
     let recorded = line.record(&options, |show| keel_record::attach_with(pid, &options, show))?;
-    Ok(if is_complete(&recorded) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(exit_code(&recorded))
 }
 
 fn default_output(pid: u32) -> PathBuf {

@@ -14,7 +14,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{ExitCode, ExitStatus};
+use std::process::ExitCode;
 use std::time::Duration;
 
 /// The beginning of each line of `keel record`.
@@ -70,7 +70,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     let options = options(arguments)?;
     let line = ProgressLine::new(RECORD, progress, quiet);
     let recorded = line.record(&options, |show| keel_record::record_with(&options, show))?;
-    Ok(exit_code(recorded.status, is_complete(&recorded)))
+    Ok(exit_code(&recorded))
 }
 
 /// What [`record_for_try`] records.
@@ -269,12 +269,12 @@ fn refuges() -> Vec<PathBuf> {
 }
 
 /// The program's exit code as a shell reports it; 1 instead of 0 if the journal is incomplete.
-pub fn exit_code(status: ExitStatus, complete: bool) -> ExitCode {
-    let code = match (status.code(), status.signal()) {
+pub fn exit_code(recorded: &Recorded) -> ExitCode {
+    let code = match (recorded.status.code(), recorded.status.signal()) {
         (Some(code), _) => code as u8,
         (None, signal) => 128 + signal.unwrap_or(0) as u8,
     };
-    ExitCode::from(if code == 0 && !complete { 1 } else { code })
+    ExitCode::from(if code == 0 && !is_complete(recorded) { 1 } else { code })
 }
 
 fn report(command: &str, recorded: &Recorded, follow_children: bool) {

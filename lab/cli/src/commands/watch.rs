@@ -6,7 +6,7 @@ mod view;
 use self::screen::Screen;
 use self::view::View;
 use super::record::common::ScopeArguments;
-use super::record::{exit_code, is_complete, set_program};
+use super::record::{exit_code, set_program};
 use crate::output;
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
@@ -92,7 +92,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
         return Err(error);
     }
     shown.end(&recorded)?;
-    Ok(exit_code(recorded.status, is_complete(&recorded)))
+    Ok(exit_code(&recorded))
 }
 
 fn watch(
