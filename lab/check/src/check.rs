@@ -193,7 +193,6 @@ fn compare_with(
     let measured = measure_with(baseline, &scopes, &mut names)?;
     let mut counts = Vec::new();
     for ((one, measured), shares_now) in wanted.iter().zip(measured).zip(found) {
-        // What the baseline does not have is new in every part.
         // The baseline was not replayed.
         if one.metric.is_replayed() {
             counts.push(None);
@@ -201,6 +200,7 @@ fn compare_with(
         }
         let largest = measured.ok().map(|measured| measured.largest(one.metric));
         counts.push(largest.map(|largest| largest.value));
+        // What the baseline does not have is new in every part.
         let mut before = Vec::new();
         if let Some(largest) = largest {
             let (scope, metric) = (one.scope.clone(), one.metric);

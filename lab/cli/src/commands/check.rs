@@ -5,6 +5,7 @@ mod formats;
 mod gates;
 mod json;
 mod kernel;
+mod replay;
 mod worst;
 
 use super::{blame, record};

@@ -2,14 +2,15 @@
 //! machine at the same time: in each round both replay, in random order, and the ratio of the round
 //! counts. What both share, the speed of the machine and the time of measuring, is no part of it.
 
+use super::replay::single;
 use crate::layout::Layout;
 use crate::selection::chosen;
 use anyhow::{Context as _, Result, bail};
-use keel_allocators::{Allocator, FLOOR};
+use keel_allocators::Allocator;
 use keel_check::{Gate, GateResult, Outcome};
 use keel_journal::Reader;
 use keel_replay::{Keep, Options, Request};
-use keel_results::{Comparison, Interval, figures, paired_ratio};
+use keel_results::{AllocatorResult, Comparison, Interval, figures, paired_ratio};
 use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;
 use std::path::Path;
@@ -31,7 +32,7 @@ pub fn measure(
     folder: &Path,
 ) -> Result<Vec<GateResult>> {
     let mut measured = Vec::new();
-    for (index, gate) in gates.iter().enumerate() {
+    for gate in gates {
         let own = &gate.allocator.0;
         let other = gate.baseline.as_ref().map_or(own, |name| &name.0);
         let before = match (&gate.baseline, baseline) {
@@ -43,7 +44,7 @@ pub fn measure(
             ),
         };
         let sides = [side(before, other)?, side(reader, own)?];
-        measured.push(rounds(gate, &sides, &folder.join(format!("gate-{index}")))?);
+        measured.push(rounds(gate, &sides, &folder.join("gate"))?);
     }
     Ok(results(gates, &measured))
 }
@@ -58,19 +59,17 @@ fn side<'a>(reader: &'a Reader, name: &str) -> Result<Side<'a>> {
 fn rounds(gate: &Gate, sides: &[Side<'_>; 2], folder: &Path) -> Result<[Vec<f64>; 2]> {
     let mut values = [Vec::new(), Vec::new()];
     let mut random = rand::rngs::SmallRng::from_os_rng();
-    for round in 0..gate.rounds {
+    for _ in 0..gate.rounds {
         let mut order = [0, 1];
         order.shuffle(&mut random);
         for index in order {
-            let results = folder.join(format!("{round}-{index}"));
-            values[index].push(replayed(gate, &sides[index], &results)?);
+            values[index].push(replayed(gate, &sides[index], folder)?);
         }
     }
     Ok(values)
 }
 
 fn replayed(gate: &Gate, side: &Side<'_>, results: &Path) -> Result<f64> {
-    std::fs::create_dir_all(results.parent().unwrap_or(results))?;
     let request = Request {
         source: side.reader,
         name: "gate".to_owned(),
@@ -90,17 +89,11 @@ fn replayed(gate: &Gate, side: &Side<'_>, results: &Path) -> Result<f64> {
     };
     let outcome = keel_replay::compare(&request, &mut |_| {})?;
     std::fs::remove_dir_all(results)?;
-    figure(gate, &outcome.comparison)
+    figure(gate, single(&outcome.comparison, &side.allocator.name)?, &outcome.comparison)
 }
 
-fn figure(gate: &Gate, comparison: &Comparison) -> Result<f64> {
+fn figure(gate: &Gate, own: &AllocatorResult, comparison: &Comparison) -> Result<f64> {
     let (operation, name) = (&gate.operation.0, &gate.figure.0);
-    let Some(own) = comparison.allocators.iter().find(|one| one.name != FLOOR) else {
-        bail!("the replay has no allocator");
-    };
-    if let Some(failure) = &own.failure {
-        bail!("{}: {failure}", own.name);
-    }
     let all = figures(comparison, own);
     let found = all.iter().find(|one| one.operation == *operation && one.name == *name);
     let value = found.and_then(|one| one.plain().first().copied()).with_context(|| {

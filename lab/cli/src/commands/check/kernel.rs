@@ -1,6 +1,6 @@
 //! The page faults and system calls of each operation, in a replay.
 
-use super::worst::replay;
+use super::replay::{replay, single};
 use anyhow::{Result, bail};
 use keel_check::{Budget, Kernel, Metric};
 use keel_journal::Reader;
@@ -30,13 +30,7 @@ pub fn measure(
     };
     let results = folder.join("kernel");
     let outcome = replay(journal, allocator, &["--serial", "--touch", "none"], &results)?;
-    let mut replayed = outcome.comparison.allocators.iter();
-    let Some(one) = replayed.find(|one| one.name != keel_allocators::FLOOR) else {
-        bail!("`{allocator}` was not replayed");
-    };
-    if let Some(failure) = &one.failure {
-        bail!("{}: {failure}", one.name);
-    }
+    let one = single(&outcome.comparison, allocator)?;
     let mut runs = Vec::new();
     for file in one.runs.iter().filter_map(|run| run.raw.as_ref()) {
         runs.push(causes(&results.join(file))?);

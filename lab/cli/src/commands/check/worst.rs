@@ -1,20 +1,14 @@
 //! What the calls in zones cost on each allocator: a replay of the journal, which times every call.
 
-use super::super::compare::ForTry;
-use anyhow::{Result, bail};
+use super::replay::{RUNS, replay};
+use anyhow::Result;
+use keel_allocators::FLOOR;
 use keel_check::{Checked, Cost, Deed, Group, Violation};
 use keel_journal::Reader;
-use keel_replay::Outcome;
 use keel_results::raw::RunReader;
 use keel_results::{AllocatorResult, Comparison, cause_word, median};
 use std::collections::BTreeMap;
 use std::path::Path;
-
-/// Runs of each allocator. The middle one of each call counts: the machine delays a call in one run
-/// and not in the others.
-const RUNS: &str = "3";
-/// The allocator that does nothing, whose times are those of measuring.
-const FLOOR: &str = keel_allocators::FLOOR;
 
 /// A run of a call: ticks, and a set of `CAUSE_*` bits.
 type Timed = (u32, u8);
@@ -53,23 +47,8 @@ pub fn measure(
     Ok(())
 }
 
-/// Replays the journal [`RUNS`] times on the allocators, and keeps the single calls.
-pub fn replay(
-    journal: &Path,
-    allocators: &str,
-    options: &[&str],
-    results: &Path,
-) -> Result<Outcome> {
-    let words = ["--raw", "all", "--no-repeat", "--no-throughput", "--no-usable-size"];
-    let replay = ForTry::parse(&[&["-a", allocators, "-r", RUNS], &words[..], options].concat())?;
-    let Some(known) = replay.allocators()? else { bail!("`{allocators}` cannot be replayed") };
-    let Some(outcome) = replay.compare(journal, &known, results)? else {
-        bail!("interrupted before the replay was complete");
-    };
-    Ok(outcome)
-}
-
-/// The middle run of each row of the journal: ns, and its cause.
+/// The middle run of each row of the journal: ns, and its cause. The machine delays a call in one
+/// run and not in the others.
 fn times(
     comparison: &Comparison,
     allocator: &AllocatorResult,
