@@ -27,7 +27,8 @@ impl View {
     pub fn lines(&mut self, now: &Snapshot) -> Vec<String> {
         let per = |value: f64| value / now.interval_seconds.max(1e-9);
         let Counts { allocations, bytes, frees } = now.interval;
-        let worst = self.name(now, now.latency.worst_stack);
+        self.learn(now);
+        let worst = self.name(now, now.latency.worst_stack).filter(|_| now.latency.worst_ns > 0);
         let mut lines = vec![
             format!("keel watch  {}  {:.0} s{}", self.title, now.seconds, self.note()),
             String::new(),
@@ -45,7 +46,7 @@ impl View {
             format!(
                 "calls       {}{}",
                 latency(now),
-                if now.latency.worst_ns > 0 { &worst } else { "" }
+                worst.map_or_else(String::new, |name| format!(", {name}"))
             ),
             String::new(),
             format!("{:>12}{:>12}{:>12}{:>12}  call site", "bytes/s", "calls/s", "live", "in all"),
@@ -103,6 +104,7 @@ impl View {
                 "allocations": counts.allocations, "bytes": counts.bytes, "frees": counts.frees,
             })
         };
+        self.learn(now);
         let worst = self.name(now, now.latency.worst_stack);
         let sites: Vec<Value> = self
             .sites(now)
@@ -128,19 +130,17 @@ impl View {
             "timed_from_ns": now.latency.least_ns,
             "worst_ns": now.latency.worst_ns,
             "worst_bytes": now.latency.worst_bytes,
-            "worst_call_site": worst.trim_start_matches(", "),
+            "worst_call_site": worst.unwrap_or_default(),
             "call_sites": sites,
         })
     }
 
     /// The sums by call site: most bytes in the interval first, then most live bytes.
-    fn sites(&mut self, now: &Snapshot) -> Vec<Site> {
-        self.learn(now);
+    fn sites(&self, now: &Snapshot) -> Vec<Site> {
         let mut sums: HashMap<String, StackCounts> = HashMap::new();
         for one in &now.top {
-            let calls: Vec<(i64, u64)> = now.stacks.walk(one.stack).collect();
-            let name = self.names.get(&calls).cloned().unwrap_or_else(|| "(no stack)".to_owned());
-            let sum = sums.entry(name).or_default();
+            let name = self.name(now, one.stack).unwrap_or("(no stack)");
+            let sum = sums.entry(name.to_owned()).or_default();
             add(&mut sum.interval, &one.interval);
             add(&mut sum.total, &one.total);
             sum.live_bytes += one.live_bytes;
@@ -155,14 +155,13 @@ impl View {
         sites
     }
 
-    /// `, CALL SITE` of a stack; empty without one.
-    fn name(&mut self, now: &Snapshot, stack: u32) -> String {
-        self.learn(now);
+    /// The call site of a stack that was learned.
+    fn name(&self, now: &Snapshot, stack: u32) -> Option<&str> {
         let calls: Vec<(i64, u64)> = now.stacks.walk(stack).collect();
-        self.names.get(&calls).map_or_else(String::new, |name| format!(", {name}"))
+        self.names.get(&calls).map(String::as_str)
     }
 
-    /// Looks up the names of new stacks. Only then are object files read.
+    /// Looks up the names of the snapshot's new stacks. Only then are object files read.
     fn learn(&mut self, now: &Snapshot) {
         let stacks = now.top.iter().map(|one| one.stack).chain([now.latency.worst_stack]);
         let new: Vec<(u32, Vec<(i64, u64)>)> = stacks
