@@ -26,7 +26,8 @@ use std::process::{ExitCode, ExitStatus};
 /// exact counts with the limits of the budget file: operations, bytes, live memory, and others; of
 /// the whole run, of each frame, of threads, between marks, and of functions. It lists each call of
 /// malloc and free in the zones, with its call stack. The counts do not depend on the speed of the
-/// machine. docs/guide/check.md describes the budget file.
+/// machine; the times of --worst and of limits on latency do. docs/guide/check.md describes the
+/// budget file.
 ///
 /// Exit codes: 0 if everything is kept; 1 if a limit is broken or a zone has calls; 2 if the
 /// command was used wrongly, or something cannot be checked, for example a zone that does not
@@ -36,6 +37,7 @@ use std::process::{ExitCode, ExitStatus};
                         keel check --budget budget.toml -- ./game --demo\n  \
                         keel check --zone thread=audio game.journal.parquet\n  \
                         keel check --zone symbol=audio_callback -- ./synth\n  \
+                        keel check --zone class=fifo --also locks,files --worst -- ./synth\n  \
                         keel check --budget budget.toml --report junit=check.xml -- ./tests")]
 pub struct Arguments {
     /// The journal, if no program is given. With --learn: one or more

@@ -37,7 +37,8 @@ const STACKS: u32 = 16;
 /// system included; of short calls only the number is known. With --sample they are those of the
 /// samples.
 ///
-/// The exit code is that of the program, or 0 if the program still runs.
+/// The exit code is that of the program if keel started it and it has ended, otherwise 0. It is 1
+/// instead of 0 if keel lost operations.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  keel watch $(pidof redis-server) --sample\n  \
                         keel watch -- ./game --level 3\n  \
