@@ -2,7 +2,7 @@
 
 use crate::assemble::Assembler;
 use crate::output::{Begin, Rows, take_rows};
-use crate::ring::{RawEvent, op};
+use crate::ring::op;
 use crate::rows::{RowSink, Taken};
 use keel_journal::{Event, Metadata, Module, Origin, Sampling, Stacks};
 use rustc_hash::FxHashMap;
@@ -118,9 +118,8 @@ impl Watching {
     pub fn take(&mut self, mut rows: Rows) {
         let mut slow = Vec::new();
         for (ring, events) in &mut rows.rings {
-            let is_slow = |event: &RawEvent| event.op() == op::SLOW;
-            slow.extend(events.iter().filter(|event| is_slow(event)).map(|event| (*ring, *event)));
-            events.retain(|event| !is_slow(event));
+            let found = events.extract_if(.., |event| event.op() == op::SLOW);
+            slow.extend(found.map(|event| (*ring, event)));
         }
         take_rows(&mut self.assembler, &mut self.sums, &rows);
         for (ring, event) in slow {
