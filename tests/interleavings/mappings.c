@@ -40,11 +40,6 @@ static void put_upper(void) {
 static void take_one(void) {
     take(1);
 }
-static void take_one_surely(void) {
-    struct mapping mapping = mapping_cache_take(UNIT, 1, false);
-    EXPLORE_CHECK(mapping.start != NULL && mapping.bytes == UNIT);
-    hold(mapping);
-}
 static void put_and_take(void) {
     put(2, 2);
     take(2);
@@ -94,16 +89,6 @@ static const struct explore_scenario takes = {
     .preemptions = 2,
     .weak = 1,
 };
-static const struct explore_scenario enough = {
-    .name = "mappings, two threads find the same one, and there is another one",
-    .threads = 2,
-    .called = {"first", "second"},
-    .prepare = prepare_two,
-    .run = {take_one_surely, take_one_surely},
-    .check = check,
-    .preemptions = EXPLORE_ALL,
-    .weak = 1,
-};
 static const struct explore_scenario all = {
     .name = "mappings, three threads put neighbours, one takes again",
     .threads = 3,
@@ -120,9 +105,6 @@ TEST(mappings_joined) {
 }
 TEST(mappings_taken) {
     explore_holds(&takes);
-}
-TEST(mappings_are_enough_for_two) {
-    explore_holds(&enough);
 }
 TEST(mappings_of_three_threads) {
     explore_holds(&all);

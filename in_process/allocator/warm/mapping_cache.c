@@ -23,7 +23,6 @@ atomic_signed mapping_live_total;
 
 #define PIECES 8u // in which a mapping is discarded
 #define MARKED ((uintptr_t)1)
-#define TAKE_TRIES 4u
 #define CLEAR_WAITS 1000u
 #define CLEAR_WAIT_US 50u
 
@@ -167,16 +166,10 @@ static unsigned place_for(size_t bytes, size_t alignment) {
     return best;
 }
 
-// Another thread may take the mapping that this one has found; then it looks for the next best.
 static struct mapping take_for(size_t bytes, size_t alignment) {
-    struct mapping mapping = mapping_none;
-    for (unsigned tries = 0; tries < TAKE_TRIES && mapping.start == NULL; tries++) {
-        if (atomic_get(&mapping_cache_total) <= 0) return mapping_none;
-        unsigned index = place_for(bytes, alignment);
-        if (index == MAPPING_PLACES) return mapping_none;
-        mapping = place_take(index);
-    }
-    return mapping;
+    if (atomic_get(&mapping_cache_total) <= 0) return mapping_none;
+    unsigned index = place_for(bytes, alignment);
+    return index < MAPPING_PLACES ? place_take(index) : mapping_none;
 }
 
 bool mapping_cache_has(size_t bytes) {

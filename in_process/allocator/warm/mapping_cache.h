@@ -12,10 +12,9 @@
 // first slice is the mapping's own. A mapping is never moved over another one: the system may unmap
 // the target before it refuses, and another thread may have mapped it since.
 //
-// Bounds: every call looks at the places that have a mapping, at most MAPPING_PLACES; a take does
-// that up to four times, if other threads take what this one has found. A call makes at most one
-// system call for each mapping that it takes out. Lock-free: a place is taken by exchanging its
-// start for 0.
+// Bounds: every call looks at the places that have a mapping, at most MAPPING_PLACES, and makes at
+// most one system call for each mapping that it takes out. Lock-free: a place is taken by
+// exchanging its start for 0.
 #ifndef KEEL_ALLOCATOR_WARM_MAPPING_CACHE_H
 #define KEEL_ALLOCATOR_WARM_MAPPING_CACHE_H
 
