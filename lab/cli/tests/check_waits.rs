@@ -309,3 +309,22 @@ fn a_much_slower_allocator_breaks_a_gate_and_an_equal_one_does_not() {
     assert_eq!(code, 1, "{shown}{errors}");
     assert!(shown.contains("BROKEN  latency: p50 of malloc on ./slow.so, beside glibc"), "{shown}");
 }
+
+#[test]
+fn a_gate_replays_with_the_settings_of_the_recorded_program() {
+    let folder = folder_with("maps", MAPS, &[]);
+    let folder = folder.path();
+    let budget = "[[latency]]\nallocator = \"jemalloc\"\nbaseline = \"glibc\"\nfigure = \
+                  \"p50\"\nat_most = 1000.0\nrounds = 2\n";
+    std::fs::write(folder.join("b.toml"), budget).unwrap();
+    // With these settings jemalloc ends its process.
+    for (journal, settings, code) in [("plain", "", 0), ("strict", "abort_conf:true,none:1", 2)] {
+        let record = ["record", "-q", "-o", journal, "--", "./maps"];
+        let mut keel = common::keel();
+        keel.current_dir(folder).env("MALLOC_CONF", settings).args(record);
+        assert!(keel.status().unwrap().success());
+        let (found, shown, errors) = check(folder, &["--budget", "b.toml", journal]);
+        assert_eq!(found, code, "{shown}{errors}");
+        assert_eq!(errors.contains("jemalloc: it crashed"), code == 2, "{errors}");
+    }
+}

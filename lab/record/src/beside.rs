@@ -35,10 +35,15 @@ const SETTINGS: [&str; 9] = [
 const NOT_SETTINGS: [&str; 3] = ["KEEL_RECORDER", "KEEL_BRIDGE", "KEEL_PREFIX"];
 
 /// What is known when a process begins. `family`: the object file that defines other functions of
-/// malloc's family, or "".
-pub fn begin(metadata: &mut Metadata, pid: u32, family: String) {
-    let environment = std::fs::read(format!("/proc/{pid}/environ"));
-    metadata.settings = settings(&environment.unwrap_or_default());
+/// malloc's family, or "". `inherits`: this process has started it. If it has ended already, its
+/// environment was most likely the one that it inherited.
+pub fn begin(metadata: &mut Metadata, pid: u32, family: String, inherits: bool) {
+    let read = |pid: &str| std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let mut environment = read(&pid.to_string());
+    if environment.is_empty() && inherits {
+        environment = read("self");
+    }
+    metadata.settings = settings(&environment);
     if !family.is_empty() {
         metadata.other_allocators =
             vec![OtherAllocator { path: family, recorded: true, ..OtherAllocator::default() }];

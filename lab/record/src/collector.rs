@@ -341,7 +341,9 @@ impl<'a> Collector<'a> {
         metadata.program = session::text(&header.program);
         metadata.arguments = session::arguments(&header.arguments);
         metadata.allocator = session::text(&header.allocator);
-        beside::begin(&mut metadata, pid, session::text(&header.other_allocator));
+        let inherits = pid == self.root_pid && self.attached.is_none();
+        let family = session::text(&header.other_allocator);
+        beside::begin(&mut metadata, pid, family, inherits);
         // The header has room for usual paths.
         if metadata.program.len() + 1 == header.program.len()
             && let Ok(path) = std::fs::read_link(format!("/proc/{pid}/exe"))

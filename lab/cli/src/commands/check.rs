@@ -178,7 +178,8 @@ fn checked(arguments: &Arguments) -> Result<ExitCode> {
     };
     let mut checked = keel_check::check(&input)?;
     checked.notes.extend(note);
-    checked.gates = gates::measure(&budget.gates, &reader, baseline.as_ref(), folder.path())?;
+    let before = arguments.baseline.as_deref();
+    checked.gates = gates::measure(&budget.gates, &recording.journal, before, folder.path())?;
     refuse_incomplete(&reader, &mut checked);
     if let Some(allocators) = &arguments.worst {
         worst::measure(&mut checked, (&recording.journal, &reader), allocators, folder.path())?;

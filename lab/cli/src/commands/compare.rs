@@ -267,18 +267,26 @@ fn replay(request: &Request<'_>, bars: &Bars, journal: &Path) -> Result<Option<O
     }
 }
 
-/// What `keel try` compares.
+/// What `keel try` and `keel check` compare.
 #[derive(Parser)]
 #[command(no_binary_name = true)]
 pub struct ForTry {
     #[command(flatten)]
     how: How,
+    /// Show no progress.
+    #[arg(skip)]
+    silent: bool,
 }
 
 impl ForTry {
     /// From options of `keel compare`.
     pub fn parse(words: &[&str]) -> Result<ForTry> {
         Ok(ForTry::try_parse_from(words)?)
+    }
+
+    /// The same without progress, for one of many short replays.
+    pub fn silent(self) -> ForTry {
+        ForTry { silent: true, ..self }
     }
 
     /// The allocators; `None` if one is unknown or unusable, and stderr has the reason.
@@ -305,8 +313,10 @@ impl ForTry {
             ..options(&self.how, source.metadata())?
         };
         let compared = compared(allocators, source.metadata());
-        needs::state(source.rows(), compared.len(), &options, folder)?;
-        let bars = Bars::new();
+        if !self.silent {
+            needs::state(source.rows(), compared.len(), &options, folder)?;
+        }
+        let bars = Bars { silent: self.silent, ..Bars::new() };
         let request = Request {
             source: &source,
             name: file_name(journal),
@@ -520,6 +530,7 @@ fn exit_code(outcome: &Outcome, verify: bool) -> ExitCode {
 struct Bars {
     bar: ProgressBar,
     terminal: bool,
+    silent: bool,
     before: std::cell::Cell<u64>,
 }
 
@@ -529,11 +540,15 @@ impl Bars {
         Bars {
             bar: crate::progress::bar(0, "operations"),
             terminal: std::io::stderr().is_terminal(),
+            silent: false,
             before: std::cell::Cell::new(0),
         }
     }
 
     fn show(&self, progress: Progress<'_>) {
+        if self.silent {
+            return;
+        }
         match progress {
             Progress::Compiling(done, total) => {
                 self.bar.set_message("reading");

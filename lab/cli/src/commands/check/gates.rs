@@ -2,14 +2,9 @@
 //! machine at the same time: in each round both replay, in random order, and the ratio of the round
 //! counts. What both share, the speed of the machine and the time of measuring, is no part of it.
 
-use super::replay::single;
-use crate::layout::Layout;
-use crate::selection::chosen;
+use super::replay::{replay_once, require, single};
 use anyhow::{Context as _, Result, bail};
-use keel_allocators::Allocator;
 use keel_check::{Gate, GateResult, Outcome};
-use keel_journal::Reader;
-use keel_replay::{Keep, Options, Request};
 use keel_results::{AllocatorResult, Comparison, Interval, figures, paired_ratio};
 use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;
@@ -19,16 +14,13 @@ use std::path::Path;
 const ERROR: f64 = 0.01;
 
 /// A replay that a gate compares: a journal and an allocator.
-struct Side<'a> {
-    reader: &'a Reader,
-    allocator: Allocator,
-}
+type Side<'a> = (&'a Path, &'a str);
 
 /// The results of the gates. `baseline` is the journal of gates that name no allocator as theirs.
 pub fn measure(
     gates: &[Gate],
-    reader: &Reader,
-    baseline: Option<&Reader>,
+    journal: &Path,
+    baseline: Option<&Path>,
     folder: &Path,
 ) -> Result<Vec<GateResult>> {
     let mut measured = Vec::new();
@@ -36,23 +28,19 @@ pub fn measure(
         let own = &gate.allocator.0;
         let other = gate.baseline.as_ref().map_or(own, |name| &name.0);
         let before = match (&gate.baseline, baseline) {
-            (Some(_), _) => reader,
-            (None, Some(journal)) => journal,
+            (Some(_), _) => journal,
+            (None, Some(before)) => before,
             (None, None) => bail!(
                 "the latency of {own} has no baseline: add `baseline = \"ALLOCATOR\"`, or give a \
                  journal with --baseline"
             ),
         };
-        let sides = [side(before, other)?, side(reader, own)?];
+        let sides = [(before, other.as_str()), (journal, own.as_str())];
+        // Before the first round.
+        sides.iter().try_for_each(|(_, allocator)| require(allocator))?;
         measured.push(rounds(gate, &sides, &folder.join("gate"))?);
     }
     Ok(results(gates, &measured))
-}
-
-fn side<'a>(reader: &'a Reader, name: &str) -> Result<Side<'a>> {
-    let known = chosen(&Layout::discover()?, &[name.to_owned()]).unwrap_or_default();
-    let Some(allocator) = known.into_iter().next() else { bail!("`{name}` cannot be replayed") };
-    Ok(Side { reader, allocator })
 }
 
 /// The figure in each round, without the time of measuring: of the baseline, and of the allocator.
@@ -63,33 +51,16 @@ fn rounds(gate: &Gate, sides: &[Side<'_>; 2], folder: &Path) -> Result<[Vec<f64>
         let mut order = [0, 1];
         order.shuffle(&mut random);
         for index in order {
-            values[index].push(replayed(gate, &sides[index], folder)?);
+            values[index].push(replayed(gate, sides[index], folder)?);
         }
     }
     Ok(values)
 }
 
-fn replayed(gate: &Gate, side: &Side<'_>, results: &Path) -> Result<f64> {
-    let request = Request {
-        source: side.reader,
-        name: "gate".to_owned(),
-        allocators: vec![side.allocator.clone(), Allocator::default()],
-        options: Options {
-            runs: 1,
-            repeat: false,
-            keep: Keep::None,
-            throughput: false,
-            usable_sizes: false,
-            ..Options::default()
-        },
-        player: Layout::discover()?.private("keel-player")?,
-        folder: results.to_path_buf(),
-        command: Vec::new(),
-        stop: crate::interrupt::stop_requested(),
-    };
-    let outcome = keel_replay::compare(&request, &mut |_| {})?;
+fn replayed(gate: &Gate, (journal, allocator): Side<'_>, results: &Path) -> Result<f64> {
+    let outcome = replay_once(journal, allocator, results)?;
     std::fs::remove_dir_all(results)?;
-    figure(gate, single(&outcome.comparison, &side.allocator.name)?, &outcome.comparison)
+    figure(gate, single(&outcome.comparison, allocator)?, &outcome.comparison)
 }
 
 fn figure(gate: &Gate, own: &AllocatorResult, comparison: &Comparison) -> Result<f64> {

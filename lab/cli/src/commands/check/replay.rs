@@ -17,8 +17,30 @@ pub fn replay(
     options: &[&str],
     results: &Path,
 ) -> Result<Outcome> {
-    let words = ["--raw", "all", "--no-repeat", "--no-throughput", "--no-usable-size"];
-    let replay = ForTry::parse(&[&["-a", allocators, "-r", RUNS], &words[..], options].concat())?;
+    let words = ["-a", allocators, "-r", RUNS, "--raw", "all"];
+    replayed(&parsed(&[&words[..], options].concat())?, journal, allocators, results)
+}
+
+/// Replays the journal once on a single allocator, without progress, for its figures.
+pub fn replay_once(journal: &Path, allocator: &str, results: &Path) -> Result<Outcome> {
+    let words = ["--allocator", allocator, "-r", "1", "--raw", "none"];
+    replayed(&parsed(&words)?.silent(), journal, allocator, results)
+}
+
+/// Whether the allocator is known and usable; if not, stderr has the reason.
+pub fn require(allocator: &str) -> Result<()> {
+    match parsed(&["--allocator", allocator])?.allocators()? {
+        Some(_) => Ok(()),
+        None => bail!("`{allocator}` cannot be replayed"),
+    }
+}
+
+fn parsed(words: &[&str]) -> Result<ForTry> {
+    const LEAST: [&str; 3] = ["--no-repeat", "--no-throughput", "--no-usable-size"];
+    ForTry::parse(&[words, &LEAST].concat())
+}
+
+fn replayed(replay: &ForTry, journal: &Path, allocators: &str, results: &Path) -> Result<Outcome> {
     let Some(known) = replay.allocators()? else { bail!("`{allocators}` cannot be replayed") };
     let Some(outcome) = replay.compare(journal, &known, results)? else {
         bail!("interrupted before the replay was complete");
