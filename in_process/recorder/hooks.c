@@ -3,6 +3,7 @@
 #include "base/atomic.h"
 #include "clock.h"
 #include "objects.h"
+#include "os/process.h"
 #include "signals.h"
 #include <dlfcn.h>
 #include <pthread.h>
@@ -43,20 +44,6 @@ static const struct hook* hook_of(const char* name) {
     return NULL;
 }
 
-struct search {
-    const char* name;
-    uintptr_t found;
-};
-
-static int object_search(struct dl_phdr_info* info, size_t size, void* data) {
-    (void)size;
-    struct search* search = data;
-    struct object object;
-    if (!object_read(&object, info)) return 0;
-    search->found = object_definition(&object, search->name);
-    return search->found != 0;
-}
-
 static int program_read(struct dl_phdr_info* info, size_t size, void* data) {
     (void)size;
     object_read(data, info);
@@ -71,9 +58,7 @@ uintptr_t hooks_definition(const char* name, uintptr_t* stub) {
     if (!object_contains(&program, found) || object_definition(&program, name) != 0) return found;
     // A program that is not position-independent and takes a function's address.
     *stub = found;
-    struct search search = {name, 0};
-    dl_iterate_phdr(object_search, &search);
-    return search.found;
+    return (uintptr_t)os_symbol(name);
 }
 
 static void hook_add(const char* name, uintptr_t ours) {

@@ -26,17 +26,6 @@ pub enum Metric {
     SystemCalls,
 }
 
-/// Metrics that the journal shows by itself, in the order of the budget file.
-pub const RECORDED: [Metric; 7] = [
-    Metric::Operations,
-    Metric::Allocations,
-    Metric::Frees,
-    Metric::Bytes,
-    Metric::LivePeak,
-    Metric::Largest,
-    Metric::NeverFreed,
-];
-
 /// All metrics, in the order of the budget file.
 pub const METRICS: [Metric; 9] = [
     Metric::Operations,
@@ -49,6 +38,14 @@ pub const METRICS: [Metric; 9] = [
     Metric::Faulting,
     Metric::SystemCalls,
 ];
+
+/// Metrics that the journal shows by itself, the first of [`METRICS`].
+pub const RECORDED: [Metric; 7] = {
+    let [recorded @ .., Metric::Faulting, Metric::SystemCalls] = METRICS else {
+        panic!("the metrics of a replay are the last ones")
+    };
+    recorded
+};
 
 /// What the kernel did for an operation in a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

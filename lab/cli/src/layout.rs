@@ -25,7 +25,7 @@ impl Layout {
     }
 
     /// `lib/`: `libkeel.so`, `libkeel_recorder.so`.
-    pub fn library(&self, name: &str) -> Result<PathBuf> {
+    pub fn shared_library(&self, name: &str) -> Result<PathBuf> {
         self.existing(self.prefix.join("lib").join(name))
     }
 

@@ -74,7 +74,7 @@ impl ScopeArguments {
             Sample { bytes, seed }
         });
         Ok(Options {
-            recorder_library: Layout::discover()?.library("libkeel_recorder.so")?,
+            recorder_library: Layout::discover()?.shared_library("libkeel_recorder.so")?,
             spool_folder: self.spool.unwrap_or_else(default_spool),
             stacks: self.stacks.unwrap_or(if sample.is_some() { SAMPLE_STACKS } else { stacks }),
             sample,
