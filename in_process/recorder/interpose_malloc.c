@@ -1,6 +1,7 @@
 // The C allocation functions. For an allocation, the time is read and the event is published after
 // the call. For a free, this is done before the call (journal/ring.h). Failed calls and free(NULL)
-// are not recorded.
+// are not recorded. malloc_usable_size is not here, so the program finds the one that it would find
+// without the recorder.
 #include "base/attributes.h"
 #include "next.h"
 #include "sampling.h"
@@ -17,7 +18,6 @@ KEEL_EXPORT int posix_memalign(void** block, size_t align, size_t size);
 KEEL_EXPORT void* aligned_alloc(size_t align, size_t size);
 KEEL_EXPORT void* valloc(size_t size);
 KEEL_EXPORT void* pvalloc(size_t size);
-KEEL_EXPORT size_t malloc_usable_size(void* block);
 KEEL_EXPORT void free_sized(void* block, size_t size);
 KEEL_EXPORT void free_aligned_sized(void* block, size_t align, size_t size);
 KEEL_EXPORT void cfree(void* block);
@@ -37,10 +37,16 @@ static KEEL_NOINLINE void* malloc_passed(size_t size, uint64_t left) {
     return block;
 }
 
-void* malloc(size_t size) {
+static KEEL_NOINLINE void* malloc_deep(size_t size, const void* caller) {
     uint64_t left = sampling_left();
-    return left > size ? malloc_passed(size, left)
-                       : malloc_recorded(size, __builtin_return_address(0));
+    return left > size ? malloc_passed(size, left) : malloc_recorded(size, caller);
+}
+
+void* malloc(size_t size) {
+    uint64_t left = recorder_thread.countdown & atomic_get(&sampled_state.flat);
+    if (KEEL_UNLIKELY(left <= size)) return malloc_deep(size, __builtin_return_address(0));
+    recorder_thread.countdown = left - 1 - size;
+    return next.malloc(size);
 }
 
 // Records the free inside an operator delete of the C++ library, with the operator's hint.
@@ -84,11 +90,12 @@ static KEEL_NOINLINE void free_recorded(void* block, const void* caller) {
     free_next(block);
 }
 
+// If the allocator frees a block by name that is no sample, that is not recorded either.
 void free(void* block) {
     if (sampled_maybe(block)) {
         free_recorded(block, __builtin_return_address(0));
     } else {
-        free_next(block);
+        next.free(block);
     }
 }
 
@@ -234,10 +241,4 @@ void* pvalloc(size_t size) {
     struct before first = before_call();
     return aligned_recorded(first, next.pvalloc(size), page_bytes(), size,
                             __builtin_return_address(0));
-}
-
-// This call is forwarded, so that it always belongs to the same allocator as malloc.
-size_t malloc_usable_size(void* block) {
-    recording(); // the first call of a process looks up the next definitions
-    return next.malloc_usable_size(block);
 }

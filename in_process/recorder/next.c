@@ -82,7 +82,6 @@ void next_resolve(void) {
     NEXT_LOOK_UP(aligned_alloc);
     NEXT_LOOK_UP(valloc);
     NEXT_LOOK_UP(pvalloc);
-    NEXT_LOOK_UP(malloc_usable_size);
     NEXT_LOOK_UP(free_sized);
     NEXT_LOOK_UP(free_aligned_sized);
     NEXT_LOOK_UP(mmap);

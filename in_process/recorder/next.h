@@ -3,11 +3,13 @@
 #ifndef KEEL_RECORDER_NEXT_H
 #define KEEL_RECORDER_NEXT_H
 
+#include "base/attributes.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
+// The most frequent ones first, in one cache line.
 struct next_functions {
     void* (*malloc)(size_t size);
     void (*free)(void* block);
@@ -18,7 +20,6 @@ struct next_functions {
     void* (*aligned_alloc)(size_t align, size_t size);
     void* (*valloc)(size_t size);
     void* (*pvalloc)(size_t size);
-    size_t (*malloc_usable_size)(void* block);
     void* (*mmap)(void* address, size_t bytes, int protection, int flags, int file, off_t offset);
     void (*free_sized)(void* block, size_t size);                       // NULL if not defined
     void (*free_aligned_sized)(void* block, size_t align, size_t size); // NULL if not defined
@@ -26,7 +27,7 @@ struct next_functions {
 
 // The first call of the process writes it once. Before that it contains the C library's own
 // functions, because ld.so and dlsym may allocate while the next definitions are looked up.
-extern struct next_functions next;
+extern KEEL_HIDDEN struct next_functions next;
 
 // The definitions of the functions in names.h; 0: there is none. next_has_names: there is one.
 extern uintptr_t next_names[];

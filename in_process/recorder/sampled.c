@@ -25,8 +25,7 @@ static union {
 } everything = {.words = {0, UINT64_MAX}};
 _Static_assert(offsetof(struct sampled_pages, counts) == 8, "the counter is in the second word");
 
-struct sampled_pages* _Atomic sampled_pages = &everything.pages;
-atomic_bits sampling_mask;
+struct sampled_state sampled_state = {.pages = &everything.pages};
 
 bool sampled_begin(void) {
     if (pages == NULL) {
@@ -41,14 +40,15 @@ bool sampled_begin(void) {
         if (madvise(pages, MEMORY_BYTES, MADV_DONTNEED) != 0) memset(pages, 0, MEMORY_BYTES);
     }
     pages->mask = SAMPLED_PAGES - 1;
-    atomic_set_release(&sampled_pages, pages);
-    atomic_set_release(&sampling_mask, UINT64_MAX);
+    atomic_set_release(&sampled_state.pages, pages);
+    atomic_set_release(&sampled_state.mask, UINT64_MAX);
     return true;
 }
 
 void sampled_end(void) {
-    atomic_set_release(&sampling_mask, 0);
-    atomic_set_release(&sampled_pages, &everything.pages);
+    atomic_set_release(&sampled_state.flat, 0);
+    atomic_set_release(&sampled_state.mask, 0);
+    atomic_set_release(&sampled_state.pages, &everything.pages);
 }
 
 static atomic_state* page_count(const void* block) {

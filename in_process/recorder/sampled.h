@@ -35,14 +35,19 @@ struct sampled_pages {
     uint64_t mask;
     atomic_state counts[];
 };
-extern KEEL_HIDDEN struct sampled_pages* _Atomic sampled_pages;
 
-// All bits while samples are taken, else 0.
-extern KEEL_HIDDEN atomic_bits sampling_mask;
+// What every call reads. `mask` has all bits while samples are taken, else none; so has `flat`, if
+// moreover the program's malloc is flat (sampling.h).
+struct sampled_state {
+    struct sampled_pages* _Atomic pages;
+    atomic_bits mask;
+    atomic_bits flat;
+};
+extern KEEL_HIDDEN struct sampled_state sampled_state;
 
 // False: the block is no sample. True: everything is recorded, or the block may be a sample.
 KEEL_INLINE bool sampled_maybe(const void* block) {
-    const struct sampled_pages* pages = atomic_get(&sampled_pages);
+    const struct sampled_pages* pages = atomic_get(&sampled_state.pages);
     uint64_t page = (uint64_t)block >> SAMPLED_PAGE_SHIFT;
     return KEEL_UNLIKELY(atomic_get(&pages->counts[page & pages->mask]) != 0);
 }

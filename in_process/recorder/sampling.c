@@ -1,6 +1,33 @@
 #include "sampling.h"
 
 #include "host.h"
+#include "next.h"
+
+// Whether the program's malloc calls no function by name that counts bytes. Small and large blocks
+// may take different ways.
+static bool malloc_is_flat(struct thread* thread) {
+    static const size_t sizes[] = {24, 1 << 20};
+    const uint64_t left = UINT64_C(1) << 62;
+    bool flat = true;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && flat; i++) {
+        thread->countdown = left;
+        void* block = next.malloc(sizes[i]);
+        flat = block != NULL && thread->countdown == left;
+        next.free(block);
+    }
+    return flat;
+}
+
+// Found once, because a process never changes its malloc.
+static void flat_find(struct thread* thread) {
+    enum { UNKNOWN, FLAT, NOT_FLAT };
+    static atomic_state found;
+    if (atomic_get(&found) == UNKNOWN) atomic_set(&found, malloc_is_flat(thread) ? FLAT : NOT_FLAT);
+    // No other recording begins meanwhile.
+    if (atomic_get(&found) != FLAT || !session_enter()) return;
+    atomic_set_release(&sampled_state.flat, UINT64_MAX);
+    session_leave();
+}
 
 // Each thread has its own sequence of random numbers. A thread that was counting for an earlier
 // recording of the process first ends that count.
@@ -9,6 +36,7 @@ static void countdown_start(struct thread* thread) {
     uint64_t number = atomic_add(&threads, 1);
     thread->random = session.sample_seed + number * UINT64_C(0xd1342543de82ef95);
     thread->sampling = atomic_get(&session.number) + 1;
+    flat_find(thread);
     thread->countdown = sampled_distance(&thread->random, session.sample_bytes);
 }
 

@@ -1,15 +1,20 @@
 // Which allocations are recorded: all, or samples (sampled.h).
 //
 //   malloc, nearly always, while samples are taken:
-//     left = countdown & sampling_mask    larger than the size?
-//     next.malloc
-//     sampling_passed                     countdown = left - size - 1
+//     left = countdown & flat    larger than the size?
+//     countdown = left - size - 1
+//     next.malloc                by a jump
+//   calloc, and a malloc that is not flat:
+//     left = countdown & mask    larger than the size?
+//     next.calloc
+//     sampling_passed            countdown = left - size - 1
 //   free, nearly always:
-//     sampled_maybe                       one counter
-//     next.free
+//     sampled_maybe              one counter
+//     next.free                  by a jump
 //
 // A function of an allocator may call another one by name. Then the inner call counts the bytes,
-// and the outer one sees that the countdown has changed.
+// and the outer one sees that the countdown has changed. A malloc that calls none is flat: it can
+// count before the call. A malloc that fails then counts too, which changes no probability.
 #ifndef KEEL_RECORDER_SAMPLING_H
 #define KEEL_RECORDER_SAMPLING_H
 
@@ -42,7 +47,7 @@ KEEL_INLINE void slow_record(uint64_t took, size_t size, uint64_t from) {
 
 // An allocation of fewer bytes is no sample. 0 if everything is recorded.
 KEEL_INLINE uint64_t sampling_left(void) {
-    return recorder_thread.countdown & atomic_get(&sampling_mask);
+    return recorder_thread.countdown & atomic_get(&sampled_state.mask);
 }
 
 // Counts an allocation of `size` bytes, less than `left`.

@@ -25,7 +25,7 @@ pub struct ScopeArguments {
     #[arg(long, value_name = "DEPTH", value_parser = clap::value_parser!(u32).range(0..=100))]
     stacks: Option<u32>,
     /// Record only samples: on average one allocation per BYTES allocated bytes, and the free of
-    /// its block. This costs a program about 20 instructions per call, so it can run for days.
+    /// its block. This costs a program about 10 instructions per call, so it can run for days.
     /// `keel info`, `keel blame` and `keel export --to pprof` estimate what all calls did; other
     /// commands refuse samples [without a number: 512K]
     #[arg(long, value_name = "BYTES", num_args = 0..=1, default_missing_value = "512K",
