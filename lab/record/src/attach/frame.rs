@@ -144,10 +144,13 @@ pub mod data {
 }
 
 // `rbx` is the address of the data. Functions keep it and r12. The code makes the calls until one
-// returns 0, restores the policy and errno, marks the end, and gives keel time to restore the
-// thread. Without keel it then does so itself.
+// returns 0, restores errno, marks the end, and gives keel time to restore the thread. Without keel
+// it then does so itself, and restores the policy.
 std::arch::global_asm!(
     ".pushsection .rodata.keel_visit,\"a\",@progbits",
+    // The function that reads the code may be in another unit of compilation.
+    ".globl keel_visit_code, keel_visit_code_end",
+    ".hidden keel_visit_code, keel_visit_code_end",
     "keel_visit_code:",
     "cld",
     "call *0(%rbx)", // errno's address
@@ -177,11 +180,6 @@ std::arch::global_asm!(
     "call *%rcx",
     "mov %rax, 48(%rbx)",
     "3:",
-    "xor %edi, %edi", // sched_setscheduler(0, policy, &priority)
-    "mov 72(%rbx), %rsi",
-    "lea 80(%rbx), %rdx",
-    "mov $144, %eax",
-    "syscall",
     "mov 56(%rbx), %rcx",
     "mov 64(%rbx), %rdx",
     "mov %edx, (%rcx)",
@@ -192,6 +190,11 @@ std::arch::global_asm!(
     "xor %r10d, %r10d",
     "mov $8, %r8d",
     "mov $271, %eax",
+    "syscall",
+    "xor %edi, %edi", // sched_setscheduler(0, policy, &priority)
+    "mov 72(%rbx), %rsi",
+    "lea 80(%rbx), %rdx",
+    "mov $144, %eax",
     "syscall",
     "mov 32(%rbx), %rsp",
     "mov $15, %eax", // rt_sigreturn

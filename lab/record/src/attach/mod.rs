@@ -5,6 +5,7 @@
 //! calls    the system calls in which a thread can be visited
 //! frame    what a visited thread continues with if keel is killed
 //! remote   calls functions in one of its threads (ptrace)
+//! urgent   lets that thread run before others meanwhile
 //! here     opens the recorder in it, records, and takes the recorder out again
 //! ```
 
@@ -12,6 +13,7 @@ mod calls;
 mod frame;
 mod remote;
 mod target;
+mod urgent;
 
 use self::frame::data;
 use self::remote::{Failure, Visited, visit};
@@ -81,6 +83,9 @@ pub fn attach_with(
     Ok(Recorded { signal: signals.last(), visits: attached.visits, ..recorded })
 }
 
+/// The function of the recorder that begins a recording.
+const START: &str = "kl_attached_start";
+
 /// A process that was entered.
 struct Attached {
     target: Target,
@@ -109,29 +114,31 @@ impl Attached {
             Failure::System(error) => refused_by_system(pid, &error),
             other => Error::Attach { pid, reason: text_of(other) },
         };
+        // The thread is stopped only for what must be done in it. The rest comes before and after.
+        let before = self.target.recorder_base(&self.recorder);
+        before.map_or(Ok(()), |base| self.known(base).map(drop)).map_err(failed)?;
+        let start = target::exported(&self.file, START).ok_or_else(|| failed(other_version()))?;
         let mut visited = find_thread(&self.target, &self.functions).map_err(failed)?;
         let opened = self.open(&mut visited, folder);
         let visit = visited.leave();
         self.visits.push(visit);
-        self.entered = Some(opened.map_err(failed)?);
+        let opened = opened.map_err(failed)?;
+        self.entered = Some(self.known(opened.wrapping_sub(start)).map_err(failed)?);
         Ok(())
     }
 
-    fn open(&self, visited: &mut Visited<'_>, folder: &Path) -> Result<Recorder, Failure> {
+    /// The recorder that the process has at this address.
+    fn known(&self, base: u64) -> Result<Recorder, Failure> {
         const NAMES: [&str; 2] = ["kl_attached_stop", "kl_attached_release"];
-        let other_version = || {
-            Failure::Other(
-                "it has another version of the recorder, from an earlier recording; restart it"
-                    .to_owned(),
-            )
-        };
-        let functions = |base| self.target.recorder_functions(base, &self.file, NAMES);
-        let before = self.target.recorder_base(&self.recorder);
-        if before.is_some_and(|base| functions(base).is_none()) {
-            return Err(other_version());
-        }
+        let functions = self.target.recorder_functions(base, &self.file, NAMES);
+        let [stop, release] = functions.ok_or_else(other_version)?;
+        Ok(Recorder { base, stop, release })
+    }
+
+    /// Opens the recorder and begins. Returns the address of its function [`START`].
+    fn open(&self, visited: &mut Visited<'_>, folder: &Path) -> Result<u64, Failure> {
         let path = visited.text(self.recorder.as_os_str().as_bytes())?;
-        let name = visited.text(b"kl_attached_start")?;
+        let name = visited.text(START.as_bytes())?;
         let folder = visited.text(folder.as_os_str().as_bytes())?;
         let Functions { dlopen, dlopen_flags, dlsym, dlerror, .. } = self.functions;
         let before = data::RESULT_BEFORE;
@@ -141,11 +148,8 @@ impl Attached {
             let reason = visited.read_text(reason);
             return Err(Failure::Other(format!("it cannot open the recorder: {reason}")));
         }
-        let base = self.target.recorder_base(&self.recorder);
-        let Some([stop, release]) = base.and_then(functions) else { return Err(other_version()) };
-        let base = base.unwrap_or_default();
         let reason = match results[2] as i64 {
-            result if result >= 0 => return Ok(Recorder { base, stop, release }),
+            result if result >= 0 => return Ok(results[1]),
             result if -result == i64::from(libc::EALREADY) => "it is recorded already".to_owned(),
             result if -result == i64::from(libc::ENOEXEC) => {
                 "none of its object files calls malloc through a table of functions; record it \
@@ -193,6 +197,11 @@ impl launch::Attached for Attached {
         }
         None
     }
+}
+
+fn other_version() -> Failure {
+    let reason = "it has another version of the recorder, from an earlier recording; restart it";
+    Failure::Other(reason.to_owned())
 }
 
 fn text_of(failure: Failure) -> String {

@@ -11,6 +11,7 @@
 use super::calls::{is_restartable, is_waiting, returns_when_stopped, system_call};
 use super::frame::{self, AT_RIP, AT_SEGMENTS, Frame, Registers, data};
 use super::target::{Functions, Target};
+use super::urgent::Urgent;
 use crate::Visit;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -73,7 +74,7 @@ pub struct Visited<'a> {
     working: Duration,
     stops: u32,
     gone: bool,
-    _urgent: Urgent,
+    urgent: Urgent,
 }
 
 fn request(request: u32, thread: i32, address: usize, data: usize) -> io::Result<i64> {
@@ -108,6 +109,7 @@ pub fn visit<'a>(target: &Target, functions: &'a Functions) -> Result<Visited<'a
 
 impl<'a> Visited<'a> {
     fn stop(pid: u32, thread: i32, functions: &'a Functions) -> Result<Visited<'a>, Failure> {
+        let urgent = Urgent::new(thread);
         let memory = OpenOptions::new().read(true).write(true).open(format!("/proc/{pid}/mem"))?;
         let options = libc::PTRACE_O_TRACESYSGOOD as usize;
         request(libc::PTRACE_SEIZE, thread, 0, options)?;
@@ -130,7 +132,7 @@ impl<'a> Visited<'a> {
             working: Duration::ZERO,
             stops: 0,
             gone: false,
-            _urgent: Urgent::new(),
+            urgent,
         };
         request(libc::PTRACE_INTERRUPT, thread, 0, 0)?;
         loop {
@@ -348,7 +350,7 @@ impl<'a> Visited<'a> {
         words[data::WAIT + 1] = WAIT_FOR_KEEL_NS;
         words[data::FRAME] = self.frame + 8;
         words[data::IF_ZERO] = if_zero;
-        let (policy, priority) = scheduling(self.thread);
+        let (policy, priority) = self.urgent.theirs();
         words[data::POLICY] = policy as u64;
         words[data::PRIORITY] = priority as u64;
         for (call, at) in calls.iter().zip((data::CALLS..).step_by(data::CALL_WORDS)) {
@@ -359,11 +361,6 @@ impl<'a> Visited<'a> {
         self.memory.write_all_at(frame::code(), self.region)?;
         let (rip, orig_rax) = (self.region, u64::MAX);
         self.set_registers(&Registers { rip, rsp, rbx, orig_rax, ..self.registers })?;
-        if NORMAL.contains(&(policy & !libc::SCHED_RESET_ON_FORK)) {
-            // Its code restores the policy.
-            let first = libc::SCHED_FIFO | policy & libc::SCHED_RESET_ON_FORK;
-            set_scheduling(self.thread, first, 1);
-        }
         request(libc::PTRACE_CONT, self.thread, 0, 0)?;
         self.wait_for_calls()?;
         let mut bytes = [0; data::WORDS * 8];
@@ -374,6 +371,7 @@ impl<'a> Visited<'a> {
         let now = self.get_registers()?;
         if !(self.region..self.region + DATA_AT).contains(&now.rip) {
             // keel was late, so the thread has continued.
+            self.urgent.raise();
             self.take()?;
         }
         Ok(results)
@@ -442,8 +440,6 @@ impl<'a> Visited<'a> {
         if at != 0 && word(data::DONE) == 0 {
             let value = word(data::ERRNO_VALUE) as u32;
             drop(self.memory.write_all_at(&value.to_le_bytes(), at));
-            let (policy, priority) = (word(data::POLICY), word(data::PRIORITY));
-            set_scheduling(self.thread, policy as i32, priority as i32);
         }
     }
 
@@ -470,6 +466,7 @@ impl<'a> Visited<'a> {
         if !self.gone {
             self.gone = true;
             self.restore();
+            self.urgent.lower();
             self.working = processor_time(self.pid, self.thread);
             drop(request(libc::PTRACE_DETACH, self.thread, 0, 0));
         }
@@ -491,47 +488,6 @@ fn write_as_process(pid: u32, bytes: &[u8], at: u64) -> Result<(), Failure> {
     let stored =
         unsafe { libc::process_vm_writev(pid as i32, &raw const from, 1, &raw const to, 1, 0) };
     if stored == length as isize { Ok(()) } else { Err(Failure::Busy) }
-}
-
-/// Policies under which a thread waits its turn.
-const NORMAL: [i32; 3] = [libc::SCHED_OTHER, libc::SCHED_BATCH, libc::SCHED_IDLE];
-
-/// A thread's policy and priority. 0 is the calling thread.
-fn scheduling(thread: i32) -> (i32, i32) {
-    let mut parameter = libc::sched_param { sched_priority: 0 };
-    // SAFETY: the structure is valid for writing.
-    unsafe {
-        libc::sched_getparam(thread, &raw mut parameter);
-        (libc::sched_getscheduler(thread).max(0), parameter.sched_priority)
-    }
-}
-
-/// Does nothing where the system does not permit it.
-fn set_scheduling(thread: i32, policy: i32, priority: i32) {
-    let parameter = libc::sched_param { sched_priority: priority };
-    // SAFETY: the structure is valid.
-    unsafe { libc::sched_setscheduler(thread, policy, &raw const parameter) };
-}
-
-/// While it exists, the calling thread does not wait its turn.
-struct Urgent {
-    before: (i32, i32),
-}
-
-impl Urgent {
-    fn new() -> Urgent {
-        let before = scheduling(0);
-        if NORMAL.contains(&before.0) {
-            set_scheduling(0, libc::SCHED_FIFO, 1);
-        }
-        Urgent { before }
-    }
-}
-
-impl Drop for Urgent {
-    fn drop(&mut self) {
-        set_scheduling(0, self.before.0, self.before.1);
-    }
 }
 
 /// Between two looks at the thread. Most calls take less than a millisecond.

@@ -292,6 +292,11 @@ fn symbol(data: &[u8], name: &str) -> Option<u64> {
     file.dynamic_symbols().find(is_it).map(|symbol| symbol.address())
 }
 
+/// The address of a function of an object file, from the beginning of its memory.
+pub fn exported(file: &Path, name: &str) -> Option<u64> {
+    symbol(&fs::read(file).ok()?, name)
+}
+
 /// Functions in which signals usually arrive.
 const WAITING: [&str; 27] = [
     "read",
