@@ -43,9 +43,12 @@ static KEEL_NOINLINE void* malloc_deep(size_t size, const void* caller) {
 }
 
 void* malloc(size_t size) {
-    uint64_t left = recorder_thread.countdown & atomic_get(&sampled_state.flat);
+    uintptr_t distance = atomic_get(&sampled_state.distance);
+    if (KEEL_UNLIKELY(distance == 0)) return malloc_deep(size, __builtin_return_address(0));
+    uint64_t* countdown = countdown_at(distance);
+    uint64_t left = *countdown;
     if (KEEL_UNLIKELY(left <= size)) return malloc_deep(size, __builtin_return_address(0));
-    recorder_thread.countdown = left - 1 - size;
+    *countdown = left - 1 - size;
     return next.malloc(size);
 }
 

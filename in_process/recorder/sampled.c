@@ -12,20 +12,15 @@ enum { WINDOW = 64, FRACTION_BITS = 24, MANTISSA_BITS = 31 };
 
 // The counters, and behind them the set.
 enum {
-    PAGES_BYTES = sizeof(struct sampled_pages) + SAMPLED_PAGES * sizeof(atomic_state),
+    PAGES_BYTES = SAMPLED_PAGES * sizeof(atomic_small),
     MEMORY_BYTES = PAGES_BYTES + SAMPLED_SLOTS * sizeof(atomic_bits)
 };
-static struct sampled_pages* pages;
+static atomic_small* pages;
 static atomic_bits* slots;
+static atomic_state steps; // that a search makes: 1 + the largest step of a block so far
 
-// The one counter without sampling.
-static union {
-    struct sampled_pages pages;
-    uint64_t words[2];
-} everything = {.words = {0, UINT64_MAX}};
-_Static_assert(offsetof(struct sampled_pages, counts) == 8, "the counter is in the second word");
-
-struct sampled_state sampled_state = {.pages = &everything.pages};
+// In the system page of the variables that are not zero at first, as are the next definitions.
+KEEL_ALIGNED(32) __attribute__((section(".data"))) struct sampled_state sampled_state;
 
 bool sampled_begin(void) {
     if (pages == NULL) {
@@ -39,45 +34,56 @@ bool sampled_begin(void) {
         // it. Locked memory refuses this advice.
         if (madvise(pages, MEMORY_BYTES, MADV_DONTNEED) != 0) memset(pages, 0, MEMORY_BYTES);
     }
-    pages->mask = SAMPLED_PAGES - 1;
+    atomic_set(&steps, 0);
     atomic_set_release(&sampled_state.pages, pages);
     atomic_set_release(&sampled_state.mask, UINT64_MAX);
     return true;
 }
 
 void sampled_end(void) {
-    atomic_set_release(&sampled_state.flat, 0);
+    atomic_set_release(&sampled_state.distance, 0);
     atomic_set_release(&sampled_state.mask, 0);
-    atomic_set_release(&sampled_state.pages, &everything.pages);
+    atomic_set_release(&sampled_state.pages, NULL);
 }
 
-static atomic_state* page_count(const void* block) {
-    return &pages->counts[((uint64_t)block >> SAMPLED_PAGE_SHIFT) & (SAMPLED_PAGES - 1)];
+static void page_count(const void* block, int by) {
+    atomic_small* count = &pages[sampled_page(block)];
+    uint8_t seen = atomic_get(count);
+    while (seen != UINT8_MAX && !atomic_try_small(count, &seen, (uint8_t)(seen + by))) {
+    }
 }
 
-static atomic_bits* window_slot(const void* block, size_t step) {
+static atomic_bits* window_slot(const void* block, uint32_t step) {
     uint64_t hash = ((uint64_t)block >> 4) * UINT64_C(0x9e3779b97f4a7c15);
     return &slots[((hash >> 44) + step) & (SAMPLED_SLOTS - 1)];
 }
 _Static_assert(SAMPLED_SLOTS == 1 << (64 - 44), "a slot is the upper bits of a hash");
 
+// Who looks for the block has got it from this thread, and so sees the step.
+static void steps_include(uint32_t step) {
+    uint32_t seen = atomic_get(&steps);
+    while (seen <= step && !atomic_try_ordered(&steps, &seen, step + 1)) {
+    }
+}
+
 bool sampled_add(const void* block) {
-    for (size_t step = 0; step < WINDOW; step++) {
+    for (uint32_t step = 0; step < WINDOW; step++) {
         uint64_t expected = 0;
+        steps_include(step);
         if (!atomic_try_ordered(window_slot(block, step), &expected, (uint64_t)block)) continue;
-        atomic_add_ordered(page_count(block), 1);
+        page_count(block, 1);
         return true;
     }
     return false;
 }
 
 bool sampled_remove(const void* block) {
-    if (pages == NULL || atomic_get(page_count(block)) == 0) return false;
-    for (size_t step = 0; step < WINDOW; step++) {
+    if (pages == NULL || atomic_get(&pages[sampled_page(block)]) == 0) return false;
+    for (uint32_t step = 0; step < atomic_get(&steps); step++) {
         uint64_t expected = (uint64_t)block;
         atomic_bits* slot = window_slot(block, step);
         if (atomic_get(slot) != expected || !atomic_try_ordered(slot, &expected, 0)) continue;
-        atomic_sub_ordered(page_count(block), 1);
+        page_count(block, -1);
         return true;
     }
     return false;

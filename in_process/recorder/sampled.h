@@ -14,10 +14,12 @@
 //
 // A free must learn quickly that its block is no sample. It reads a counter: how many samples begin
 // in the block's system page, or in another page with the same counter. Neighbouring pages have
-// neighbouring counters, so the counters that a program needs are in few cache lines. Only when the
-// counter is not 0 the set of blocks is searched.
+// neighbouring counters of one byte, so the counters that a program needs are in few cache lines. A
+// counter that has reached 255 stays so. Only when the counter is not 0 the set of blocks is
+// searched.
 //
-//   set:  SAMPLED_SLOTS addresses; a block is in one of the WINDOW slots from its hash on
+//   set:  SAMPLED_SLOTS addresses; a block is in one of the WINDOW slots from its hash on, and not
+//         beyond the last one that was needed so far
 //
 // All functions may be called by several threads and by signal handlers at once.
 #ifndef KEEL_RECORDER_SAMPLED_H
@@ -26,30 +28,33 @@
 #include "base/atomic.h"
 #include "base/attributes.h"
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum { SAMPLED_PAGES = 1 << 16, SAMPLED_SLOTS = 1 << 20, SAMPLED_PAGE_SHIFT = 12 };
 
-// `mask` selects the counter of a page. Without sampling there is one counter, which is not 0.
-struct sampled_pages {
-    uint64_t mask;
-    atomic_state counts[];
-};
-
-// What every call reads. `mask` has all bits while samples are taken, else none; so has `flat`, if
-// moreover the program's malloc is flat (sampling.h).
+// What every call reads, in one cache line: a program that waits between its requests finds little
+// of this in the caches.
 struct sampled_state {
-    struct sampled_pages* _Atomic pages;
-    atomic_bits mask;
-    atomic_bits flat;
+    atomic_small* _Atomic pages; // the counters; NULL: no samples are taken
+    atomic_bits mask;            // all bits while samples are taken, else none
+    // From the thread pointer to a thread's countdown, while samples are taken and the program's
+    // malloc is flat (sampling.h); else 0.
+    atomic_word distance;
 };
 extern KEEL_HIDDEN struct sampled_state sampled_state;
 
+// The index of the counter of a block.
+KEEL_INLINE uint16_t sampled_page(const void* block) {
+    return (uint16_t)((uint64_t)block >> SAMPLED_PAGE_SHIFT);
+}
+_Static_assert(SAMPLED_PAGES == 1 << 16, "an index has 16 bits");
+
 // False: the block is no sample. True: everything is recorded, or the block may be a sample.
 KEEL_INLINE bool sampled_maybe(const void* block) {
-    const struct sampled_pages* pages = atomic_get(&sampled_state.pages);
-    uint64_t page = (uint64_t)block >> SAMPLED_PAGE_SHIFT;
-    return KEEL_UNLIKELY(atomic_get(&pages->counts[page & pages->mask]) != 0);
+    const atomic_small* pages = atomic_get(&sampled_state.pages);
+    if (KEEL_UNLIKELY(pages == NULL)) return true;
+    return KEEL_UNLIKELY(atomic_get(&pages[sampled_page(block)]) != 0);
 }
 
 // Begins to take samples, with an empty set. False: there is no memory for it.

@@ -25,7 +25,7 @@ static void flat_find(struct thread* thread) {
     if (atomic_get(&found) == UNKNOWN) atomic_set(&found, malloc_is_flat(thread) ? FLAT : NOT_FLAT);
     // No other recording begins meanwhile.
     if (atomic_get(&found) != FLAT || !session_enter()) return;
-    atomic_set_release(&sampled_state.flat, UINT64_MAX);
+    atomic_set_release(&sampled_state.distance, countdown_distance());
     session_leave();
 }
 

@@ -1,7 +1,8 @@
 // Which allocations are recorded: all, or samples (sampled.h).
 //
 //   malloc, nearly always, while samples are taken:
-//     left = countdown & flat    larger than the size?
+//     sampled_state.distance     of the countdown; not 0?
+//     left = countdown           larger than the size?
 //     countdown = left - size - 1
 //     next.malloc                by a jump
 //   calloc, and a malloc that is not flat:
@@ -43,6 +44,15 @@ KEEL_INLINE uint64_t slow_ticks(struct before before) {
 }
 KEEL_INLINE void slow_record(uint64_t took, size_t size, uint64_t from) {
     if (KEEL_UNLIKELY(took != 0)) record(KL_RING_SLOW, ticks(), (const void*)took, size, from);
+}
+
+// The countdown of a thread by its distance from the thread pointer, which is in sampled_state: the
+// library's table of such distances is in another page.
+KEEL_INLINE uint64_t* countdown_at(uintptr_t distance) {
+    return (uint64_t*)((uintptr_t)__builtin_thread_pointer() + distance);
+}
+KEEL_INLINE uintptr_t countdown_distance(void) {
+    return (uintptr_t)&recorder_thread.countdown - (uintptr_t)__builtin_thread_pointer();
 }
 
 // An allocation of fewer bytes is no sample. 0 if everything is recorded.

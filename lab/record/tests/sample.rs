@@ -189,10 +189,10 @@ fn instructions(bench: &Bench, program: &Path, sample: Option<Sample>) -> u64 {
 }
 
 /// A pair of a malloc and a free that is no sample, without the allocator's own instructions. On
-/// x86-64 with GCC 12 it was 18.0 when this was written.
+/// x86-64 with GCC 12 it was 22.0 when this was written.
 #[test]
 fn a_call_that_is_no_sample_costs_few_instructions() {
-    const BOUND: f64 = 20.0;
+    const BOUND: f64 = 24.0;
     if Command::new("valgrind").arg("--version").output().is_err() {
         eprintln!("skipped: valgrind is missing");
         return;
