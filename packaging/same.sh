@@ -11,8 +11,10 @@ git init --quiet "$copy"
 git -C "$copy" fetch --quiet "$root" HEAD
 git -C "$copy" checkout --quiet --detach FETCH_HEAD
 make --no-print-directory -C "$copy" packages
-if ! diff "$first/SHA256SUMS" "$second/SHA256SUMS"; then
+# `make release` makes more files than `make packages`.
+if grep -vxF -f "$first/SHA256SUMS" "$second/SHA256SUMS"; then
+    echo "same: the packages above differ from those in $first" >&2
     diff -rq --no-dereference "$first/prefix" "$second/prefix" || true
     exit 1
 fi
-echo "same: $(wc -l <"$first/SHA256SUMS") packages are equal bit by bit"
+echo "same: $(wc -l <"$second/SHA256SUMS") packages are equal bit by bit"
