@@ -90,6 +90,7 @@ pub trait Attached {
 ///
 /// # Errors
 /// The process does not exist.
+#[cfg(target_arch = "x86_64")] // as `attach`
 pub fn watch(pid: u32, on_end: impl FnOnce() + Send + 'static) -> io::Result<Running> {
     let process = crate::image::open_pidfd(pid)?;
     let (sender, ended) = channel();
@@ -236,6 +237,7 @@ impl Signals {
     }
 
     /// Forwards no signal: each one ends the recording.
+    #[cfg(target_arch = "x86_64")] // as `attach`
     pub fn keep(&self) {
         CHILD.store(ENDED, SeqCst);
     }
