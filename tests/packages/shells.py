@@ -16,6 +16,7 @@ SHELLS = {  # how it starts, and the line that loads the script
     "zsh": (["zsh", "-f", "-i"],
             "fpath=('{}/zsh/site-functions' $fpath); autoload -U compinit; compinit -u -D"),
 }
+CLEAR = "\x15"  # Ctrl-U
 
 
 def typed(command, load):
@@ -25,17 +26,19 @@ def typed(command, load):
         os.environ["TERM"] = "dumb"
         os.execvp(command[0], command)
 
-    def answers(keys, text):
+    def answers(keys, text, seconds=20):
+        seen, end = "", time.monotonic() + seconds
         os.write(terminal, keys.encode())
-        seen, end = "", time.monotonic() + 60
         while text not in seen and time.monotonic() < end:
             if select.select([terminal], [], [], 1)[0]:
                 seen += os.read(terminal, 4096).decode(errors="replace")
         return text in seen
 
-    # The echo of the line has the quotes.
-    complete = answers(load + "; echo lo''aded\n", "\nloaded") and answers("keel rec\t", "ord ") \
-        and answers("--foll\t", "ow-children")
+    # The echo of the line has the quotes. What is typed before the shell edits a line, which it
+    # begins to do some time after its prompt, may be lost: the user clears the line and types again.
+    complete = answers(load + "; echo lo''aded\n", "\nloaded", 120) and any(
+        answers(clear + "keel rec\t", "ord ") and answers("--foll\t", "ow-children")
+        for clear in ("", CLEAR, CLEAR))
     os.close(terminal)
     os.waitpid(child, 0)
     return complete
