@@ -74,5 +74,7 @@ put keel usr/share/man "$prefix"/share/man/man1
 put keel usr/share/doc/keel "$prefix"/share/doc/keel/{THIRD-PARTY.md,keel.cdx.json}
 cp "$prefix/share/doc/keel/CHANGELOG.md" debian/keel/usr/share/doc/keel/RELEASES.md
 
+# debhelper changes only times that are later than the commit's.
+find debian -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
 debian/rules binary >"$out/deb.log" 2>&1 || { tail -n 30 "$out/deb.log" >&2; exit 1; }
 ls "$out"/*_"${VERSION}"_*.deb
