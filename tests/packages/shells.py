@@ -35,7 +35,7 @@ def typed(command, load):
         return text in seen
 
     # The echo of the line has the quotes. What is typed before the shell edits a line, which it
-    # begins to do some time after its prompt, may be lost: the user clears the line and types again.
+    # begins to do some time after its prompt, may be lost: a user clears the line and types again.
     complete = answers(load + "; echo lo''aded\n", "\nloaded", 120) and any(
         answers(clear + "keel rec\t", "ord ") and answers("--foll\t", "ow-children")
         for clear in ("", CLEAR, CLEAR))
