@@ -44,8 +44,9 @@ struct Thread {
     reallocs: Vec<Realloc>,
 }
 
-/// Threads that are kept in any case.
+/// Threads that are kept in any case, and stacks and their calls.
 const THREADS_MIN: usize = 1024;
+const STACKS_MIN: usize = 1 << 16;
 
 /// The state of one process after the events applied so far.
 #[derive(Clone)]
@@ -56,6 +57,8 @@ pub struct Applier {
     threads: FxHashMap<u32, Thread>,
     /// Threads from which on those are forgotten that no row can name.
     threads_max: usize,
+    /// The size of `origins` from which on stacks are forgotten.
+    stacks_max: usize,
     live: FxHashMap<u64, Live>,
     /// Until rows are wanted: the time at which they are, ns, and the live blocks.
     early: Option<(u64, Early)>,
@@ -86,6 +89,7 @@ impl Applier {
             rings: Vec::new(),
             threads: FxHashMap::default(),
             threads_max: THREADS_MIN,
+            stacks_max: STACKS_MIN,
             live: FxHashMap::default(),
             early: (filter.after_ns > 0).then(|| (filter.after_ns, Early::default())),
             origin: clock.nanoseconds(origin),
@@ -124,6 +128,11 @@ impl Applier {
     /// Fills in the metadata that is known so far.
     pub fn known(&self, metadata: &mut Metadata) {
         known(&self.facts, &self.origins, &self.threads, metadata);
+    }
+
+    #[cfg(test)]
+    pub fn known_stacks(&self) -> usize {
+        self.origins.size()
     }
 
     #[cfg(test)]
@@ -290,6 +299,21 @@ impl Applier {
         let kept: FxHashSet<u32> = running.chain(early.threads()).collect();
         self.threads.retain(|serial, _| kept.contains(serial));
         self.threads_max = (2 * self.threads.len()).max(THREADS_MIN);
+    }
+
+    /// Whether stacks should be forgotten, while no rows are wanted.
+    pub fn has_many_stacks(&self) -> bool {
+        self.early.is_some() && self.origins.size() >= self.stacks_max
+    }
+
+    /// Forgets stacks of which no block is live. Before the next time, the stacks must double, so
+    /// it takes constant time for each. `queued`: the origins of events that are not applied yet.
+    pub fn forget_stacks(&mut self, queued: impl Iterator<Item = u64>) {
+        let Some((_, early)) = &mut self.early else { return };
+        let reallocs = self.threads.values_mut().flat_map(|thread| &mut thread.reallocs);
+        let used = early.origins().chain(reallocs.map(|realloc| &mut realloc.origin));
+        self.origins.forget_stacks(queued, used);
+        self.stacks_max = (2 * self.origins.size()).max(STACKS_MIN);
     }
 
     /// A sample of the caches: a pause, and the time of a reading after it.

@@ -195,6 +195,11 @@ impl Assembler {
             self.enqueue(ring);
         }
         self.written_until = self.written_until.max(until);
+        if self.applier.has_many_stacks() {
+            let queued = self.rings.iter().flat_map(|ring| &ring.events);
+            let queued = queued.filter(|event| event.has_origin()).map(RawEvent::extra);
+            self.applier.forget_stacks(queued);
+        }
     }
 
     /// Discards events later than `ticks`, when the program had stopped recording.

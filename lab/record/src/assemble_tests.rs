@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 use super::*;
-use crate::ring::CLOCK_MONOTONIC;
+use crate::ring::{self, CLOCK_MONOTONIC};
 use crate::rows::describe;
 use keel_journal::{Event, Op, Rules};
 use rand::rngs::StdRng;
@@ -186,6 +186,66 @@ fn ended_threads_without_live_blocks_are_forgotten() {
     let facts = assembler.finish(&Names::default());
     assert_eq!((rows.len(), facts.threads.len()), (1, 1));
     assert_eq!(facts.threads[0].id, TID + KEPT);
+}
+
+/// Rows with the addresses of their stacks, innermost first.
+#[derive(Default)]
+struct WithStacks(Vec<(Op, Origin)>);
+
+impl RowSink for WithStacks {
+    fn push(&mut self, row: &Event, origin: Origin, _: &dyn Fn(&mut Metadata)) -> Taken {
+        self.0.push((row.op, origin));
+        Taken::More
+    }
+}
+
+/// Likewise, of a program whose stacks are ever new: those of live blocks stay, and those that a
+/// ring may name without describing them again.
+#[test]
+fn stacks_without_live_blocks_are_forgotten() {
+    const STACKS: u64 = 300_000;
+    const KEPT: u64 = 3;
+    let clock = Clock::start(CLOCK_MONOTONIC);
+    let origin = clock.now();
+    let filter = Filter { after_ns: u64::MAX, ..Filter::default() };
+    let mut assembler = Assembler::new(clock, origin, &filter);
+    let mut sink = WithStacks::default();
+    // Each has a caller of its own, which a common function calls.
+    let described = |at, name: u64| {
+        let word = u64::from(op::STACK) | 1 << 8 | name << 16;
+        RawEvent { time: at, address: 0x1_0000 + name, size: 0x1000, word }
+    };
+    let made = |at, name: u64, address| {
+        let word = u64::from(op::MALLOC) | 1 << 8 | (ring::ORIGIN_STACK | name) << 16;
+        RawEvent { time: at, address, size: 8, word }
+    };
+    assembler.add(0, &[event(origin, op::THREAD_BEGIN, TID, 1)]);
+    for name in 1..=STACKS {
+        let at = origin + name * 10;
+        let mut events = vec![described(at, name), made(at + 1, name, name * 16)];
+        if name != KEPT {
+            events.push(event(at + 2, op::FREE, name * 16, 0));
+        }
+        assembler.add(0, &events);
+        // The events of the last reading are not applied yet.
+        assembler.write(clock, at, &mut sink);
+    }
+    let known = assembler.applier.known_stacks();
+    assert!(known < 150_000, "{known}");
+    assembler.begin_span(&mut sink);
+    let last = origin + STACKS * 10;
+    assembler.add(0, &[made(last + 3, STACKS - 200, 8), made(last + 4, 7, 24)]);
+    assembler.write(clock, u64::MAX, &mut sink);
+    let stacks = assembler.finish(&Names::default()).stacks;
+    let addresses = |origin: &Origin| -> Vec<u64> {
+        stacks.walk(origin.stack).map(|(_, address)| address).collect()
+    };
+    let made = sink.0.iter().filter(|(op, _)| *op == Op::Malloc);
+    let found: Vec<Vec<u64>> = made.map(|(_, origin)| addresses(origin)).collect();
+    let stack = |name| vec![0x1_0000 + name, 0x1000];
+    // The live block, and that of the last reading. The ring has described others in place of 7.
+    let expected = [stack(KEPT), stack(STACKS), stack(STACKS - 200), Vec::new()];
+    assert_eq!(found, expected);
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod beside;
 mod caches;
 mod clock;
 mod collector;
+mod described;
 mod encode;
 mod error;
 mod filter;

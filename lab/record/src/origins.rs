@@ -1,5 +1,6 @@
 //! Resolves addresses in the program to modules and call stacks.
 
+use crate::described::Described;
 use crate::ring::{self, RawEvent};
 use keel_journal::{Module, Origin, Stacks};
 use rustc_hash::FxHashMap;
@@ -74,6 +75,8 @@ pub struct Origins {
     named: FxHashMap<u64, Origin>,
     /// Addresses recorded so far of stacks that no operation has named yet, by ring and name.
     pending: FxHashMap<(usize, u64), Vec<u64>>,
+    /// The stacks that later events may name without describing them.
+    described: Described,
 }
 
 const PAGE_SHIFT: u32 = 12;
@@ -152,7 +155,7 @@ impl Origins {
     /// Keeps the frames of the stack that an operation names, before it is resolved.
     pub fn keep_frames(&mut self, ring: usize, extra: u64) {
         if extra & ring::ORIGIN_STACK != 0 && !self.pending.is_empty() {
-            let name = extra & !ring::ORIGIN_STACK;
+            let name = name_of(extra);
             if let Some(frames) = self.pending.remove(&(ring, name)) {
                 self.frames.entry(name).or_insert(frames);
             }
@@ -162,6 +165,7 @@ impl Origins {
     /// Adds the frames of a `STACK` event.
     pub fn add_frames(&mut self, ring: usize, event: &RawEvent) {
         let name = event.extra();
+        self.described.add(ring, name);
         if self.frames.contains_key(&name) {
             return;
         }
@@ -177,7 +181,7 @@ impl Origins {
         if extra & ring::ORIGIN_STACK == 0 {
             return Origin { module: self.module_of(extra), stack: Origin::NONE };
         }
-        let name = extra & !ring::ORIGIN_STACK;
+        let name = name_of(extra);
         if let Some(origin) = self.named.get(&name) {
             return *origin;
         }
@@ -203,6 +207,11 @@ impl Origins {
             }
             _ => (-1, address),
         };
+        self.call(parent, place)
+    }
+
+    /// The number of a call at a place.
+    fn call(&mut self, parent: i64, place: (i64, u64)) -> u32 {
         let Stacks { sites, nodes, .. } = &mut self.stacks;
         let site = *self.sites.entry(place).or_insert_with(|| {
             sites.push(place);
@@ -266,6 +275,53 @@ impl Origins {
         &self.stacks
     }
 
+    /// How many stacks, calls and pages it knows, which grows with the time.
+    pub fn size(&self) -> usize {
+        self.frames.len() + self.pending.len() + self.stacks.nodes.len() + self.pages.len()
+    }
+
+    /// Forgets the stacks that neither `used` has nor later operations can name. `queued`: the
+    /// names in the operations that are not resolved yet. The stacks in `used` get other numbers.
+    pub fn forget_stacks<'a>(
+        &mut self,
+        queued: impl Iterator<Item = u64>,
+        used: impl Iterator<Item = &'a mut Origin>,
+    ) {
+        let mut names = self.described.names();
+        names.extend(queued.filter(|extra| extra & ring::ORIGIN_STACK != 0).map(name_of));
+        let (frames, described) = (std::mem::take(&mut self.frames), &self.described);
+        self.frames = frames.into_iter().filter(|(name, _)| names.contains(name)).collect();
+        self.pending.retain(|(ring, name), _| described.has(*ring, *name));
+        // They are resolved again when an operation names them.
+        (self.named, self.pages) = Default::default();
+        (self.sites, self.nodes) = Default::default();
+        let old = std::mem::take(&mut self.stacks);
+        let mut moved = FxHashMap::default();
+        for origin in used {
+            origin.stack = self.keep(&old, origin.stack, &mut moved);
+        }
+    }
+
+    /// Adds an old stack again, and returns its new number.
+    fn keep(&mut self, old: &Stacks, stack: u32, moved: &mut FxHashMap<u32, u32>) -> u32 {
+        let (mut path, mut next) = (Vec::new(), i64::from(stack));
+        if stack == Origin::NONE {
+            return stack;
+        }
+        while let Some((call, false)) =
+            u32::try_from(next).ok().map(|call| (call, moved.contains_key(&call)))
+        {
+            path.push(call);
+            next = old.nodes[call as usize].0;
+        }
+        for call in path.into_iter().rev() {
+            let (parent, site) = old.nodes[call as usize];
+            let parent = u32::try_from(parent).map_or(-1, |parent| i64::from(moved[&parent]));
+            moved.insert(call, self.call(parent, old.sites[site as usize]));
+        }
+        moved[&stack]
+    }
+
     /// Returns modules and stacks; the build ids are read from the files now.
     pub fn finish(mut self) -> (Vec<Module>, Stacks) {
         for module in &mut self.modules {
@@ -273,6 +329,11 @@ impl Origins {
         }
         (self.modules, self.stacks)
     }
+}
+
+/// The name of a stack, in an operation's extra.
+fn name_of(extra: u64) -> u64 {
+    extra & !ring::ORIGIN_STACK
 }
 
 /// Whether `name` matches a module: the beginning of its file's name, or its whole path.

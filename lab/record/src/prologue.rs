@@ -51,6 +51,11 @@ impl Early {
         self.blocks.values().map(|block| block.thread)
     }
 
+    /// The callers of the remaining blocks.
+    pub fn origins(&mut self) -> impl Iterator<Item = &mut Origin> {
+        self.blocks.values_mut().map(|block| &mut block.origin)
+    }
+
     /// The remaining blocks, in the order of their allocation.
     pub fn into_blocks(self) -> Vec<Block> {
         let mut blocks: Vec<Block> = self.blocks.into_values().collect();

@@ -28,6 +28,8 @@ const ALIGN_SHIFT: u32 = 58;
 /// Set in a hint that contains a size.
 const HINT_SIZE: u64 = 1 << 57;
 pub const RING_HEADER_BYTES: u64 = 4096;
+/// Names of stacks in the table of a ring.
+pub const RING_STACKS: usize = 256;
 
 const LARGE_RINGS: u32 = 4;
 const LARGE_RING_SLOTS: u32 = 32768;

@@ -89,3 +89,21 @@ fn memory_is_bounded_and_the_journal_states_what_it_covers() {
     let freed = events.iter().filter(|event| event.released != 0).count();
     assert!(made > 0 && freed > made && metadata.foreign == 0, "{made} {freed} {metadata:?}");
 }
+
+/// The stacks of the blocks that live on, and those of the last seconds, are in the journal; the
+/// others are forgotten.
+#[test]
+fn stacks_are_bounded_and_those_of_the_rows_are_known() {
+    let bench = Bench::new();
+    let program = bench.compile("ever_new.c", &[]);
+    let wait = Wait::Last(Last { buffer_bytes: 1 << 20, ..last(3600, &[When::Exit]) });
+    let options = Options { wait: Some(wait), stacks: 32, ..bench.options(&program, &[]) };
+    let Journal { metadata, events, origins } = whole(&keel_record::record(&options).unwrap());
+    let made = events.iter().zip(&origins).filter(|(event, _)| event.size == 1001);
+    let depths: Vec<usize> =
+        made.map(|(_, origin)| metadata.stacks.walk(origin.stack).count()).collect();
+    assert!(depths.len() > 64 + 100, "those that live on, and recent ones: {}", depths.len());
+    assert!(depths.iter().all(|depth| *depth >= 19), "{depths:?}");
+    let calls = metadata.stacks.nodes.len();
+    assert!(calls < 200_000, "{calls} of more than 500,000 calls");
+}
