@@ -205,7 +205,7 @@ struct kl_spool {
     // Futex of the threads that wait for a ring: changes when rings get memory or become free. It
     // wakes as many threads as there are new rings.
     _Atomic uint32_t ring_bell;
-    uint32_t reserved0;
+    _Atomic uint32_t patched; // enum kl_patch_state (journal/patches.h)
     // Writable anonymous memory that the program has mapped itself, not through malloc
     _Atomic uint64_t mapped_calls;
     _Atomic uint64_t mapped_bytes;
@@ -252,8 +252,9 @@ struct kl_control {
     uint64_t sample_bytes;      // the mean distance of samples; 0: every call is recorded
     uint64_t sample_seed;       // of the random numbers that choose them
     uint64_t slow_ticks;        // calls that take at least so long are slow; 0: calls are not timed
+    uint64_t patches;           // number of structures in the file of journal/patches.h; 0: no file
 };
-static_assert(sizeof(struct kl_control) == 88, "as in ring.rs");
+static_assert(sizeof(struct kl_control) == 96, "as in ring.rs");
 static_assert(offsetof(struct kl_control, heartbeat) == 32, "as in ring.rs");
 
 // The file of a recording without `keel record` (keel/recorder.h): a struct kl_spool with magic

@@ -23,6 +23,11 @@ void host_stopped(void) {
     atomic_set_release((atomic_state*)&kl_record_gate.on, 0);
 }
 
+void host_patch(const char* folder, uint64_t count) {
+    (void)folder;
+    (void)count;
+}
+
 const char* host_allocator(void) {
     return "the program's own";
 }

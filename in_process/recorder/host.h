@@ -10,6 +10,9 @@
 // Called once, before the first event of the process.
 void host_prepare(void);
 
+// Called when the process joins the session `folder`, if its file of patches has `count` of them.
+void host_patch(const char* folder, uint64_t count);
+
 // Returns the path of the object that defines malloc, or the name of the program's own allocator,
 // or "" if it is unknown. The string is valid until the process ends.
 const char* host_allocator(void);

@@ -3,10 +3,13 @@
 // are not recorded. malloc_usable_size is not here, so the program finds the one that it would find
 // without the recorder.
 #include "base/attributes.h"
+#include "names.h"
 #include "next.h"
+#include "patch.h"
 #include "sampling.h"
 #include <errno.h>
 #include <stdint.h>
+#include <string.h>
 #include <unistd.h>
 KEEL_EXPORT void* malloc(size_t size);
 KEEL_EXPORT void free(void* block);
@@ -22,9 +25,12 @@ KEEL_EXPORT void free_sized(void* block, size_t size);
 KEEL_EXPORT void free_aligned_sized(void* block, size_t align, size_t size);
 KEEL_EXPORT void cfree(void* block);
 
+#define IS_INNER(name) KEEL_UNLIKELY(next_is_inner[NAME_INDEX_##name])
+
 // The functions named *_recorded and *_passed are not inlined, because each kind of call would save
 // the registers of the other.
 static KEEL_NOINLINE void* malloc_recorded(size_t size, const void* caller) {
+    if (IS_INNER(malloc)) return next.malloc(size);
     struct before before = before_call();
     void* block = next.malloc(size);
     allocation_record(KL_RING_MALLOC, before, block, size, size, caller);
@@ -89,7 +95,7 @@ KEEL_INLINE void free_next(void* block) {
 }
 
 static KEEL_NOINLINE void free_recorded(void* block, const void* caller) {
-    free_record(block, caller);
+    if (!IS_INNER(free)) free_record(block, caller);
     free_next(block);
 }
 
@@ -144,6 +150,7 @@ void cfree(void* block) {
 }
 
 static KEEL_NOINLINE void* calloc_recorded(size_t count, size_t size, const void* caller) {
+    if (IS_INNER(calloc)) return next.calloc(count, size);
     struct before before = before_call();
     void* block = next.calloc(count, size);
     allocation_record(KL_RING_CALLOC, before, block, count * size, count * size, caller);
@@ -164,7 +171,7 @@ void* calloc(size_t count, size_t size) {
 
 static void* realloc_from(void* block, size_t size, const void* caller) {
     struct before before = before_call();
-    if (!before.on) return next.realloc(block, size);
+    if (!before.on || IS_INNER(realloc)) return next.realloc(block, size);
     // A function that resizes the block has called realloc by name, and records the operation.
     if (block != NULL && block == recorder_thread.deleting.block) return next.realloc(block, size);
     // For the journal, a block that is no sample is none.
@@ -189,6 +196,13 @@ void* realloc(void* block, size_t size) {
     return realloc_from(block, size, __builtin_return_address(0));
 }
 
+static __typeof__(next.realloc) program_realloc(void) {
+    __typeof__(next.realloc) function = NULL;
+    uintptr_t address = patches_function(NAME_INDEX_realloc);
+    memcpy(&function, &address, sizeof function);
+    return function;
+}
+
 // This call is not forwarded, because the next definition may call realloc by name, and the
 // recorder would record that call again.
 void* reallocarray(void* block, size_t count, size_t size) {
@@ -197,27 +211,29 @@ void* reallocarray(void* block, size_t count, size_t size) {
         errno = ENOMEM;
         return NULL;
     }
+    // The C library calls realloc by name, and so the program's.
+    if (IS_INNER(realloc)) return program_realloc()(block, bytes);
     return realloc_from(block, bytes, __builtin_return_address(0));
 }
 
 static void* aligned_recorded(struct before before, void* block, size_t align, size_t size,
                               const void* caller) {
     if (align < sizeof(void*)) align = sizeof(void*);
-    // libstdc++ rounds the size of an operator new up to a multiple of the alignment.
-    size_t requested = recorder_thread.new_size;
-    if (requested != 0 && requested <= size && size - requested < align) size = requested;
+    size = size_before_rounding(size, align);
     uint64_t word = size_with_align(size, align);
     allocation_record(KL_RING_ALIGNED, before, block, size, word, caller);
     return block;
 }
 
 void* memalign(size_t align, size_t size) {
+    if (IS_INNER(memalign)) return next.memalign(align, size);
     struct before first = before_call();
     return aligned_recorded(first, next.memalign(align, size), align, size,
                             __builtin_return_address(0));
 }
 
 int posix_memalign(void** block, size_t align, size_t size) {
+    if (IS_INNER(posix_memalign)) return next.posix_memalign(block, align, size);
     struct before first = before_call();
     int error = next.posix_memalign(block, align, size);
     if (error == 0) aligned_recorded(first, *block, align, size, __builtin_return_address(0));
@@ -225,6 +241,7 @@ int posix_memalign(void** block, size_t align, size_t size) {
 }
 
 void* aligned_alloc(size_t align, size_t size) {
+    if (IS_INNER(aligned_alloc)) return next.aligned_alloc(align, size);
     struct before first = before_call();
     return aligned_recorded(first, next.aligned_alloc(align, size), align, size,
                             __builtin_return_address(0));
@@ -235,12 +252,14 @@ static size_t page_bytes(void) {
 }
 
 void* valloc(size_t size) {
+    if (IS_INNER(valloc)) return next.valloc(size);
     struct before first = before_call();
     return aligned_recorded(first, next.valloc(size), page_bytes(), size,
                             __builtin_return_address(0));
 }
 
 void* pvalloc(size_t size) {
+    if (IS_INNER(pvalloc)) return next.pvalloc(size);
     struct before first = before_call();
     return aligned_recorded(first, next.pvalloc(size), page_bytes(), size,
                             __builtin_return_address(0));

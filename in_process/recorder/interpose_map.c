@@ -3,7 +3,7 @@
 // another allocator maps is excluded by the address of the call.
 #include "base/attributes.h"
 #include "next.h"
-#include "session.h"
+#include "thread.h"
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -22,7 +22,8 @@ static void* map(const void* caller, void* address, size_t bytes, int protection
                        : (void*)syscall(SYS_mmap, address, bytes, protection, flags, file, offset);
     // What is only reserved takes no memory.
     bool counts = memory != MAP_FAILED && (flags & MAP_ANONYMOUS) != 0 &&
-                  (protection & PROT_WRITE) != 0 && !next_is_allocator_code(caller);
+                  (protection & PROT_WRITE) != 0 && !next_is_allocator_code(caller) &&
+                  recorder_thread.inside == INSIDE_NONE;
     if (counts) mapping_count(bytes);
     return memory;
 }

@@ -1,12 +1,14 @@
 // The functions with which jemalloc, mimalloc, TCMalloc and libkeel extend malloc, and those that
 // they offer beside the C library's malloc. The program's calls of these functions are redirected
-// here (redirect.h), if a library of the program defines them.
+// here (redirect.h), if a library of the program defines them. If the program contains them, or its
+// own malloc, they are changed (patch.h), so that also calls within the allocator arrive here.
 //
 // A table describes each function: what it does, and which of its arguments is what. One function
 // interprets the table.
 #include "base/attributes.h"
 #include "names.h"
 #include "next.h"
+#include "patch.h"
 #include "redirect.h"
 #include "sampling.h"
 #include <dlfcn.h>
@@ -50,6 +52,8 @@ static void named_record(const struct call* call, uintptr_t block, size_t size) 
     size_t align = alignment(call);
     bool zero = call->name->zero || (argument(call, call->name->flags, 0) & JEMALLOC_ZERO) != 0;
     enum kl_ring_op op = align > 1 ? KL_RING_ALIGNED : zero ? KL_RING_CALLOC : KL_RING_MALLOC;
+    if (align > 1) size = size_before_rounding(size, align);
+    if (op == KL_RING_MALLOC && call->name->kind == NAME_RESIZE) op = KL_RING_REALLOC_NULL;
     uint64_t word = align > 1 ? size_with_align(size, align) : size;
     allocation_record(op, call->before, (void*)block, size, word, call->caller);
 }
@@ -88,10 +92,12 @@ static void deleting_restore(const struct deleting* outer) {
 
 static uintptr_t release(const struct call* call) {
     uintptr_t block = argument(call, call->name->block, 0);
-    if (call->before.on && block != 0 && (const void*)block != recorder_thread.deleting.block &&
-        release_counts((void*)block)) {
+    bool known = (const void*)block == recorder_thread.deleting.block;
+    uint64_t pending = known ? recorder_thread.deleting.hint : 0; // of the C++ library's operator
+    if (call->before.on && block != 0 && (!known || pending != 0) && release_counts((void*)block)) {
         uint64_t hint = call->name->size != 0 ? hint_size(requested(call)) : 0;
-        if (hint != 0 && alignment(call) > 1) hint |= hint_align(alignment(call));
+        if (alignment(call) > 1) hint |= hint_align(alignment(call));
+        if (pending != 0) hint = pending;
         uint64_t from = origin(call->caller);
         record(KL_RING_FREE, ticks(), (void*)block, hint, from);
     }
@@ -156,9 +162,9 @@ static bool mimalloc_visit(const void* heap, const void* area, const void* block
 
 // Frees all blocks of a heap. Each of them is recorded as freed.
 static uintptr_t destroy(const struct call* call) {
-    bool is_keel = strcmp(call->name->visit, "kl_heap_visit") == 0;
-    any_function visit = (any_function)dlsym(RTLD_NEXT, call->name->visit);
-    any_function backing = (any_function)dlsym(RTLD_NEXT, call->name->backing);
+    bool is_keel = call->name->visit == NAME_INDEX_kl_heap_visit;
+    any_function visit = (any_function)next_names[call->name->visit];
+    any_function backing = (any_function)next_names[call->name->backing];
     uintptr_t visitor = is_keel ? (uintptr_t)keel_visit : (uintptr_t)mimalloc_visit;
     uintptr_t heap = call->arguments[0];
     bool is_visited = call->before.on && heap != 0 && visit != NULL && backing != NULL;
@@ -184,10 +190,28 @@ static uintptr_t interpret(const struct call* call) {
     }
 }
 
+static bool has_patches; // functions of the program are changed
+
+static void inside_leave(const uint8_t* outer) {
+    recorder_thread.inside = *outer;
+}
+
+// Returns true if a function of the allocator has made the call to do its own work. Then only the
+// outer call is recorded. An allocation may call others: a handler of operator new, which frees a
+// block, and libraries, which throw an exception or start a thread.
+static bool is_inner(const struct call* call, enum inside outer) {
+    if (outer == INSIDE_NONE || !patches_contain(call->caller)) return false;
+    return outer == INSIDE_OTHER || call->name->kind != NAME_FREE;
+}
+
 static __attribute__((noinline)) uintptr_t
 redirected(const struct name* name, size_t index, const uintptr_t* arguments, const void* caller) {
     struct call call = {.name = name, .arguments = arguments, .caller = caller};
+    uint8_t outer __attribute__((cleanup(inside_leave))) = recorder_thread.inside;
+    bool allocates = name->kind == NAME_ALLOCATE || name->kind == NAME_STORE;
     call.next = (any_function)next_names[index];
+    if (is_inner(&call, outer)) return next_call(&call);
+    if (has_patches) recorder_thread.inside = allocates ? INSIDE_ALLOCATION : INSIDE_OTHER;
     call.before = before_call();
     return interpret(&call);
 }
@@ -200,13 +224,41 @@ redirected(const struct name* name, size_t index, const uintptr_t* arguments, co
         return redirected(&name, NAME_INDEX_##symbol, arguments, __builtin_return_address(0));     \
     }
 ALLOCATOR_NAMES(REDIRECTED)
+PROGRAM_NAMES(REDIRECTED)
+
+// What the program calls by a name of malloc's family is its own function, if it exports one.
+static void inner_find(void) {
+    const char* name = kl_record_names;
+    for (uint32_t i = 0; i < PROGRAM_NAMES_END; i++, name += strlen(name) + 1) {
+        uintptr_t function = i > NAME_COUNT ? patches_function(i) : 0;
+        next_is_inner[i] = function != 0 && (uintptr_t)dlsym(RTLD_DEFAULT, name) == function;
+    }
+}
+
+static void patches_load(void) {
+#define OURS(symbol, ...) [NAME_INDEX_##symbol] = (uintptr_t)redirected_##symbol,
+    const uintptr_t ours[ALL_NAMES_COUNT] = {ALLOCATOR_NAMES(OURS) PROGRAM_NAMES(OURS)};
+    recorder_thread.inside = INSIDE_OTHER; // its mappings are not the program's
+    uint32_t state = patches_apply(ours, next_names);
+    recorder_thread.inside = INSIDE_NONE;
+    if (state == KL_PATCHES_NONE) return;
+    has_patches = true;
+    inner_find();
+    if (!session_enter()) return;
+    atomic_set_release(&session.spool->patched, state);
+    session_leave();
+}
 
 #define REDIRECT(symbol, ...) {#symbol, (uintptr_t)redirected_##symbol},
 
-__attribute__((constructor)) static void names_load(void) {
-    if (!recording() || !next_has_names) return;
+// Before the other constructors, one of which calls pthread_atfork, which may allocate.
+enum { FIRST_CONSTRUCTOR = 101 };
+__attribute__((constructor(FIRST_CONSTRUCTOR))) static void names_load(void) {
+    if (!recording()) return;
+    if (session.control->patches != 0) patches_load();
+    if (!next_has_names) return;
     struct redirect redirects[] = {ALLOCATOR_NAMES(REDIRECT)};
-    for (size_t i = 0; i < NAME_COUNT; i++)
-        if (next_names[i] == 0) redirects[i].ours = 0;
+    for (uint32_t i = 0; i < NAME_COUNT; i++)
+        if (next_names[i] == 0 || patches_function(i) != 0) redirects[i].ours = 0;
     redirect_apply(redirects, NAME_COUNT);
 }

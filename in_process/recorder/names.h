@@ -1,4 +1,4 @@
-// The functions of interpose_names.c.
+// The functions of interpose_names.c, and where the program has them.
 #ifndef KEEL_RECORDER_NAMES_H
 #define KEEL_RECORDER_NAMES_H
 
@@ -25,8 +25,8 @@ struct name {
     uint8_t flags;            // of jemalloc
     uint8_t zero;             // 1: the block's bytes are zero
     uint8_t frees_on_failure; // 1: a call that fails frees the block
-    const char* visit;        // for NAME_DESTROY: the function that visits the heap's blocks, and
-    const char* backing;      // the one that returns the heap that cannot be destroyed
+    uint16_t visit;   // for NAME_DESTROY: index of the function that visits the heap's blocks, and
+    uint16_t backing; // of the one that returns the heap that cannot be destroyed
 };
 
 // clang-format off
@@ -97,7 +97,8 @@ struct name {
     each(kl_free_sized, NAME_FREE, .block = 1, .size = 2) \
     KEEL_ALIGNED_NAMES(each, kl_heap_, 1) \
     each(kl_heap_calloc, NAME_ALLOCATE, .size = 3, .count = 2, .zero = 1) \
-    each(kl_heap_destroy, NAME_DESTROY, .visit = "kl_heap_visit", .backing = "kl_heap_backing") \
+    each(kl_heap_destroy, NAME_DESTROY, .visit = NAME_INDEX_kl_heap_visit, \
+         .backing = NAME_INDEX_kl_heap_backing) \
     each(kl_heap_malloc, NAME_ALLOCATE, .size = 2) \
     each(kl_heap_mallocn, NAME_ALLOCATE, .size = 3, .count = 2) \
     each(kl_heap_realloc, NAME_RESIZE, .block = 2, .size = 3) \
@@ -134,8 +135,8 @@ struct name {
     each(mi_heap_alloc_new, NAME_ALLOCATE, .size = 2) \
     each(mi_heap_alloc_new_n, NAME_ALLOCATE, .size = 3, .count = 2) \
     WITH_ALIGNED(each, mi_heap_calloc, 4, NAME_ALLOCATE, .size = 3, .count = 2, .zero = 1) \
-    each(mi_heap_destroy, NAME_DESTROY, .visit = "mi_heap_visit_blocks", \
-         .backing = "mi_heap_get_backing") \
+    each(mi_heap_destroy, NAME_DESTROY, .visit = NAME_INDEX_mi_heap_visit_blocks, \
+         .backing = NAME_INDEX_mi_heap_get_backing) \
     WITH_ALIGNED(each, mi_heap_malloc, 3, NAME_ALLOCATE, .size = 2) \
     each(mi_heap_malloc_small, NAME_ALLOCATE, .size = 2) \
     each(mi_heap_mallocn, NAME_ALLOCATE, .size = 3, .count = 2) \
@@ -195,10 +196,54 @@ struct name {
     each(tc_realloc, NAME_RESIZE, .block = 1, .size = 2) \
     each(tc_valloc, NAME_ALLOCATE, .size = 1) \
     each(xallocx, NAME_EXTEND, .block = 1, .size = 2)
+
+// The functions of malloc's family and of C++, if the program defines malloc itself.
+#define NEW_NAMES(each, operator) \
+    each(_Zn##operator##m, NAME_ALLOCATE, .size = 1) \
+    each(_Zn##operator##mRKSt9nothrow_t, NAME_ALLOCATE, .size = 1) \
+    each(_Zn##operator##mSt11align_val_t, NAME_ALLOCATE, .size = 1, .align = 2) \
+    each(_Zn##operator##mSt11align_val_tRKSt9nothrow_t, NAME_ALLOCATE, .size = 1, .align = 2)
+#define DELETE_NAMES(each, operator) \
+    each(_Zd##operator##Pv, NAME_FREE, .block = 1) \
+    each(_Zd##operator##PvRKSt9nothrow_t, NAME_FREE, .block = 1) \
+    each(_Zd##operator##PvSt11align_val_t, NAME_FREE, .block = 1, .align = 2) \
+    each(_Zd##operator##PvSt11align_val_tRKSt9nothrow_t, NAME_FREE, .block = 1, .align = 2) \
+    each(_Zd##operator##Pvm, NAME_FREE, .block = 1, .size = 2) \
+    each(_Zd##operator##PvmSt11align_val_t, NAME_FREE, .block = 1, .size = 2, .align = 3)
+#define PROGRAM_NAMES(each) \
+    each(malloc, NAME_ALLOCATE, .size = 1) \
+    each(free, NAME_FREE, .block = 1) \
+    each(calloc, NAME_ALLOCATE, .size = 1, .count = 2, .zero = 1) \
+    each(realloc, NAME_RESIZE, .block = 1, .size = 2) \
+    each(reallocarray, NAME_RESIZE, .block = 1, .size = 3, .count = 2) \
+    each(memalign, NAME_ALLOCATE, .size = 2, .align = 1) \
+    each(posix_memalign, NAME_STORE, .block = 1, .size = 3, .align = 2) \
+    each(aligned_alloc, NAME_ALLOCATE, .size = 2, .align = 1) \
+    each(valloc, NAME_ALLOCATE, .size = 1) \
+    each(pvalloc, NAME_ALLOCATE, .size = 1) \
+    each(cfree, NAME_FREE, .block = 1) \
+    each(free_sized, NAME_FREE, .block = 1, .size = 2) \
+    each(free_aligned_sized, NAME_FREE, .block = 1, .size = 3, .align = 2) \
+    NEW_NAMES(each, w) \
+    NEW_NAMES(each, a) \
+    DELETE_NAMES(each, l) \
+    DELETE_NAMES(each, a)
+
+// Functions that the recorder calls.
+#define CALLED_NAMES(each) \
+    each(kl_heap_backing) \
+    each(kl_heap_visit) \
+    each(mi_heap_get_backing) \
+    each(mi_heap_visit_blocks)
 // clang-format on
 
-// The index of each function, and their number.
+// The index of each function. NAME_COUNT: number of those that libraries define. It and the next
+// number stand for no function.
 #define NAME_INDEX(symbol, ...) NAME_INDEX_##symbol,
-enum { ALLOCATOR_NAMES(NAME_INDEX) NAME_COUNT };
+enum {
+    ALLOCATOR_NAMES(NAME_INDEX) NAME_COUNT,
+    PROGRAM_NAMES(NAME_INDEX) PROGRAM_NAMES_END,
+    CALLED_NAMES(NAME_INDEX) ALL_NAMES_COUNT
+};
 
 #endif

@@ -1,12 +1,15 @@
 #include "next.h"
 
+#include "base/attributes.h"
 #include "hooks.h"
 #include "host.h"
 #include "names.h"
 #include "objects.h"
+#include "patch.h"
 #include <dlfcn.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 // glibc's internal names of its allocator. They are weak, because other C libraries neither have
 // nor need them.
@@ -50,20 +53,25 @@ static void* look_up(const char* name) {
         if (found != NULL) memcpy(&next.name, &found, sizeof found);                               \
     } while (0)
 
-uintptr_t next_names[NAME_COUNT];
+uintptr_t next_names[ALL_NAMES_COUNT];
 bool next_has_names;
+bool next_is_inner[ALL_NAMES_COUNT];
+
+#define NAME_TEXT(symbol, ...) #symbol "\0"
+KEEL_EXPORT const char kl_record_names[] =
+    ALLOCATOR_NAMES(NAME_TEXT) "\0" PROGRAM_NAMES(NAME_TEXT) "\0" CALLED_NAMES(NAME_TEXT);
 
 // Most programs have none of these allocators, and a look-up that fails costs 1 µs. So it looks
 // first for a function that each of them has.
 static void names_find(void) {
     static const char* const known[] = {"mallocx",   "je_mallocx", "_rjem_mallocx",
                                         "mi_malloc", "tc_malloc",  "kl_malloc"};
-#define NAME_TEXT(symbol, ...) #symbol,
-    static const char* const names[NAME_COUNT] = {ALLOCATOR_NAMES(NAME_TEXT)};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (dlsym(RTLD_NEXT, known[i]) != NULL) next_has_names = true;
-    for (size_t i = 0; i < NAME_COUNT && next_has_names; i++)
-        next_names[i] = (uintptr_t)dlsym(RTLD_NEXT, names[i]);
+    const char* name = kl_record_names;
+    for (size_t i = 0; i < ALL_NAMES_COUNT && next_has_names; i++, name += strlen(name) + 1)
+        if (i < NAME_COUNT || i > PROGRAM_NAMES_END)
+            next_names[i] = (uintptr_t)dlsym(RTLD_NEXT, name);
 }
 
 static const void* next_malloc_address(void);
@@ -143,26 +151,45 @@ uint32_t host_embedded(void) {
     return 0;
 }
 
+void host_patch(const char* folder, uint64_t count) {
+    patches_read(folder, count);
+}
+
+// The C library knows the program by its first argument, which need not be a path.
 static const char* path_of(const void* address) {
+    static char program[256];
     Dl_info info;
-    bool known = dladdr(address, &info) != 0 && info.dli_fname != NULL;
-    return known ? info.dli_fname : "";
+    if (dladdr(address, &info) == 0 || info.dli_fname == NULL) return "";
+    if (info.dli_fname[0] == '/') return info.dli_fname;
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    program[length > 0 ? length : 0] = '\0';
+    return program;
+}
+
+// The function that the program calls by this name.
+static const void* called(uint32_t name, const void* following) {
+    const void* own = (const void*)patches_function(name);
+    return own != NULL ? own : following;
 }
 
 const char* host_allocator(void) {
-    return path_of(next_malloc_address());
+    return path_of(called(NAME_INDEX_malloc, next_malloc_address()));
 }
 
 // The functions that a program may combine with malloc and free.
 const char* host_other_allocator(void) {
-    uintptr_t own = object_of(next_malloc_address());
-    const void* others[6];
-    memcpy(&others[0], &next.free, sizeof others[0]);
-    memcpy(&others[1], &next.calloc, sizeof others[1]);
-    memcpy(&others[2], &next.realloc, sizeof others[2]);
-    memcpy(&others[3], &next.posix_memalign, sizeof others[3]);
-    memcpy(&others[4], &next.aligned_alloc, sizeof others[4]);
-    memcpy(&others[5], &next.memalign, sizeof others[5]);
+    uintptr_t own = object_of(called(NAME_INDEX_malloc, next_malloc_address()));
+    const void* others[7];
+#define OTHER(at, name)                                                                            \
+    memcpy(&others[at], &next.name, sizeof others[at]);                                            \
+    others[at] = called(NAME_INDEX_##name, others[at])
+    OTHER(0, free);
+    OTHER(1, calloc);
+    OTHER(2, realloc);
+    OTHER(3, posix_memalign);
+    OTHER(4, aligned_alloc);
+    OTHER(5, memalign);
+    others[6] = (const void*)patches_function(ALL_NAMES_COUNT);
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (others[i] != NULL && object_of(others[i]) != own) return path_of(others[i]);
     for (size_t i = 0; i < NAME_COUNT && next_has_names; i++) {

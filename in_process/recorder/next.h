@@ -29,9 +29,17 @@ struct next_functions {
 // functions, because ld.so and dlsym may allocate while the next definitions are looked up.
 extern KEEL_HIDDEN struct next_functions next;
 
-// The definitions of the functions in names.h; 0: there is none. next_has_names: there is one.
+// The definitions of the functions in names.h; 0: there is none. next_has_names: a library of the
+// program defines one.
 extern uintptr_t next_names[];
 extern bool next_has_names;
+
+// By the indexes of names.h: the program defines this function itself, and its calls are recorded
+// there. The recorder's function is only called by the program's, which records the operation.
+extern bool next_is_inner[];
+
+// The names by their indexes, each with a NUL: `keel record` looks for them in the program.
+extern const char kl_record_names[];
 
 // Looks up the functions again in a program into which this library was loaded while it ran.
 void next_of_running_program(void);

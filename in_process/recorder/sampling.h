@@ -88,6 +88,13 @@ KEEL_INLINE void allocation_record(enum kl_ring_op op, struct before before, con
     slow_record(took, size, from);
 }
 
+// The size that the program requested from an aligned operator of libstdc++, which rounds it up to
+// a multiple of the alignment. Else `size`.
+KEEL_INLINE size_t size_before_rounding(size_t size, size_t align) {
+    size_t requested = recorder_thread.new_size;
+    return requested != 0 && requested <= size && size - requested < align ? requested : size;
+}
+
 // Returns true if the release of the block is to be recorded. A sample is then no longer in the
 // set.
 KEEL_INLINE bool release_counts(const void* block) {

@@ -218,6 +218,7 @@ static bool session_join(void) {
         atomic_set(&session.control->failed, (uint32_t)error);
         return false;
     }
+    if (session.control->patches != 0) host_patch(known_folder, session.control->patches);
     session_describe(KL_SPOOL_MAGIC);
     session_announce();
     return true;

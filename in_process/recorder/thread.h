@@ -35,6 +35,9 @@ struct deleting {
                    // hint (journal/ring.h, HINT)
 };
 
+// The outermost function of an allocator in the program that the thread is in (interpose_names.c).
+enum inside { INSIDE_NONE, INSIDE_ALLOCATION, INSIDE_OTHER };
+
 struct thread {
     uint64_t head;              // the next index to claim
     uint64_t limit;             // lower indexes need no slow path; at most `room`
@@ -61,6 +64,7 @@ struct thread {
     bool closed;    // the thread's destructor has run
     bool starting;  // this thread is inside session_start
     bool walking;   // its stack is being walked
+    uint8_t inside; // enum inside
     uint8_t passes; // of the destructor
 };
 extern _Thread_local struct thread recorder_thread;

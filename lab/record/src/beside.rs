@@ -10,7 +10,7 @@ use std::sync::{Mutex, OnceLock};
 /// Functions that only the allocator of this name has, and programs that contain it.
 const FUNCTIONS: [(&str, &[&str]); 8] = [
     ("jemalloc", &["mallocx", "je_mallocx", "_rjem_mallocx", "je_malloc", "_rjem_malloc"]),
-    ("mimalloc", &["mi_malloc"]),
+    ("mimalloc", &["mi_malloc", "mi_free"]),
     ("TCMalloc", &["tc_malloc", "TCMallocInternalMalloc"]),
     ("snmalloc", &["sn_malloc", "sn_rust_alloc"]),
     ("rpmalloc", &["rpmalloc"]),

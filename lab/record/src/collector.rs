@@ -5,6 +5,7 @@ mod waiting;
 
 use self::waiting::Waiting;
 use crate::clock::Clock;
+use crate::contained::patch;
 use crate::encode::{Encoder, Work};
 use crate::image::Image;
 use crate::launch::{Attached, Orphans, Running, Signals};
@@ -84,7 +85,8 @@ impl<'a> Collector<'a> {
         writer: Option<Writer>,
     ) -> Self {
         let began = Instant::now();
-        let unseen = Unseen::new(&options.recorder_library, session.folder());
+        let unseen =
+            Unseen::new(&options.recorder_library, session.folder(), session.patched.get());
         Collector {
             options,
             session,
@@ -532,6 +534,10 @@ impl<'a> Collector<'a> {
                  What was recorded until then is kept; choose a larger --sample",
                 image.pid
             ));
+        }
+        if let Some(reason) = patch::failure(image.spool.header().patched.load(Relaxed)) {
+            let program = &image.metadata.program;
+            self.problems.push(format!("the allocator in {program} is not recorded: {reason}"));
         }
         let names = image.names();
         let until = self.until.filter(|_| self.attached.is_some()).unwrap_or(u64::MAX);

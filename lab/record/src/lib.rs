@@ -18,6 +18,7 @@ mod beside;
 mod caches;
 mod clock;
 mod collector;
+mod contained;
 mod described;
 mod encode;
 mod error;

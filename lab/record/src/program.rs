@@ -9,7 +9,38 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-type Elf = elf::FileHeader64<object::Endianness>;
+pub type Elf = elf::FileHeader64<object::Endianness>;
+
+/// The contents of an object file.
+pub struct Mapped {
+    map: memmap2::Mmap,
+    identity: (u64, u64),
+}
+
+impl Mapped {
+    /// # Errors
+    /// [`Error::NotRecordable`] if it cannot be read.
+    pub fn open(path: &Path) -> Result<Mapped, Error> {
+        let open = || {
+            let file = std::fs::File::open(path)?;
+            let metadata = file.metadata()?;
+            // SAFETY: an object file. If it shrank meanwhile, the system would refuse to run it, or
+            // the programs that use it would crash as well.
+            let map = unsafe { memmap2::Mmap::map(&file) }?;
+            Ok(Mapped { map, identity: (metadata.dev(), metadata.ino()) })
+        };
+        open().map_err(|error: std::io::Error| not_recordable(path, error.to_string()))
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &self.map
+    }
+
+    /// Its device and inode.
+    pub fn identity(&self) -> (u64, u64) {
+        self.identity
+    }
+}
 
 /// The file that `execvp` would run.
 ///
@@ -53,11 +84,12 @@ fn check_executable(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses a program into which the recorder cannot be loaded, or which would not call it.
+/// Refuses a program into which the recorder cannot be loaded. Returns the program's file: for a
+/// script, that of the interpreter.
 ///
 /// # Errors [`Error::NotRecordable`] with the reason; [`Error::NotExecutable`] if the file is not a
 /// program.
-pub fn check_recordable(path: &Path) -> Result<(), Error> {
+pub fn check_loadable(path: &Path) -> Result<PathBuf, Error> {
     /// The kernel follows this many interpreters.
     const INTERPRETERS_MAX: usize = 4;
     let mut path = path.to_path_buf();
@@ -65,7 +97,7 @@ pub fn check_recordable(path: &Path) -> Result<(), Error> {
         check_privileges(&path)?;
         match interpreter(&path)? {
             Some(interpreter) => path = interpreter,
-            None => return check_elf(&path),
+            None => return check_elf(&path).map(|()| path),
         }
     }
     Err(Error::NotExecutable { path, reason: "its #! lines form a cycle".to_owned() })
@@ -130,26 +162,18 @@ fn has_capabilities(path: &Path) -> bool {
     }
 }
 
-fn not_recordable(path: &Path, reason: String) -> Error {
+pub fn not_recordable(path: &Path, reason: String) -> Error {
     Error::NotRecordable { path: path.to_path_buf(), reason }
 }
 
 const MACHINE: u16 = if cfg!(target_arch = "aarch64") { elf::EM_AARCH64 } else { elf::EM_X86_64 };
 
-/// Refuses an ELF file that cannot load the recorder, or would not call it.
-pub fn check_elf(path: &Path) -> Result<(), Error> {
+/// Refuses an ELF file that cannot load the recorder.
+fn check_elf(path: &Path) -> Result<(), Error> {
     let fail = |reason: &str| Err(not_recordable(path, reason.to_owned()));
-    let broken = |error: object::Error| Error::NotExecutable {
-        path: path.to_path_buf(),
-        reason: format!("its ELF headers are damaged ({error})"),
-    };
-    let file =
-        std::fs::File::open(path).map_err(|error| not_recordable(path, error.to_string()))?;
-    // SAFETY: a program file. If it shrank meanwhile, the system would refuse to run it as well
-    // (text file busy).
-    let data = unsafe { memmap2::Mmap::map(&file) }
-        .map_err(|error| not_recordable(path, error.to_string()))?;
-    let data: &[u8] = &data;
+    let broken = |error: object::Error| broken(path, error);
+    let file = Mapped::open(path)?;
+    let data = file.bytes();
     if data.get(4) == Some(&elf::ELFCLASS32) {
         return fail(
             "it is a 32-bit program, and the recorder is 64-bit; build or install its 64-bit \
@@ -170,30 +194,48 @@ pub fn check_elf(path: &Path) -> Result<(), Error> {
              and record it with --embedded",
         );
     }
+    header.sections(endian, data).map_err(broken)?;
+    Ok(())
+}
+
+fn broken(path: &Path, error: object::Error) -> Error {
+    let reason = format!("its ELF headers are damaged ({error})");
+    Error::NotExecutable { path: path.to_path_buf(), reason }
+}
+
+/// Refuses a program whose malloc the recorder does not see, unless it changes the program
+/// (`contained`). As [`check_loadable`].
+pub fn check_recordable(path: &Path) -> Result<(), Error> {
+    let path = check_loadable(path)?;
+    let file = Mapped::open(&path)?;
+    let (data, broken) = (file.bytes(), |error: object::Error| broken(&path, error));
+    let header = Elf::parse(data).map_err(broken)?;
+    let endian = header.endian().map_err(broken)?;
     let sections = header.sections(endian, data).map_err(broken)?;
     let symbols = sections.symbols(endian, data, elf::SHT_DYNSYM).map_err(broken)?;
     let defines_malloc = symbols.iter().any(|symbol| {
         !symbol.is_undefined(endian)
             && symbol.name(endian, symbols.strings()).is_ok_and(|name| name == b"malloc")
     });
-    if defines_malloc {
-        return fail(
-            "it exports its own malloc, which is found before the recorder's, so nothing could be \
-             recorded. Build it without that allocator to record it, or let it report its \
-             allocations itself (keel/recorder.h) and record it with --embedded",
-        );
+    if !defines_malloc {
+        return Ok(());
     }
-    Ok(())
+    let reason = if cfg!(target_arch = "x86_64") {
+        "it exports its own malloc, which is found before the recorder's. keel can record it only \
+         if it starts it itself (keel record -- PROGRAM)"
+    } else {
+        "it exports its own malloc, which is found before the recorder's, so nothing could be \
+         recorded. Build it without that allocator to record it, or let it report its allocations \
+         itself (keel/recorder.h) and record it with --embedded"
+    };
+    Err(not_recordable(&path, reason.to_owned()))
 }
 
 /// The build id in an ELF file, in hexadecimal digits.
 pub fn build_id(path: &Path) -> Option<String> {
     use object::Object as _;
-    let file = std::fs::File::open(path).ok()?;
-    // SAFETY: an object file in use. If it shrank meanwhile, the programs that use it would crash
-    // as well.
-    let data = unsafe { memmap2::Mmap::map(&file) }.ok()?;
-    let object = object::File::parse(&*data).ok()?;
+    let file = Mapped::open(path).ok()?;
+    let object = object::File::parse(file.bytes()).ok()?;
     let id = object.build_id().ok()??;
     Some(id.iter().map(|byte| format!("{byte:02x}")).collect())
 }

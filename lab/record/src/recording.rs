@@ -2,6 +2,7 @@
 
 use crate::clock::Clock;
 use crate::collector::Collector;
+use crate::contained::{self, Contained};
 use crate::encode::Encoder;
 use crate::launch::{self, Orphans, Signals, Start};
 use crate::session::{Session, Settings};
@@ -29,10 +30,11 @@ pub fn record(options: &Options) -> Result<Recorded, Error> {
 /// # Errors
 /// As [`record`].
 pub fn record_with(options: &Options, report: &mut dyn FnMut(Progress)) -> Result<Recorded, Error> {
-    let path = check(options)?;
+    let (path, contained) = prepare(options)?;
     let writer = prepare_output(options)?;
     let kind = Clock::best_kind();
     let session = Session::create(&options.spool_folder, Settings::of(options, kind))?;
+    session.store_patches(&contained.patches)?;
     let start_error = |cause| Error::Start { path: path.clone(), cause };
     let environment = environment(options, &session).map_err(start_error)?;
     let (bell, encoder_bell) = (session.bell(), session.bell());
@@ -49,7 +51,12 @@ pub fn record_with(options: &Options, report: &mut dyn FnMut(Progress)) -> Resul
         .map_err(start_error)?;
     signals.pass_to(running.pid);
     let status = collector.run(&running, &signals, &orphans, report).map_err(start_error)?;
-    Ok(Recorded { signal: signals.last(), ..collector.finish(&path, status) })
+    let mut recorded = collector.finish(&path, status);
+    let stripped = || contained::without_symbols(&path).filter(|_| contained.patches.is_empty());
+    if !options.embedded {
+        recorded.notes.extend(contained.note.or_else(stripped));
+    }
+    Ok(Recorded { signal: signals.last(), ..recorded })
 }
 
 /// Returns the program's file, if it can be recorded. Changes nothing.
@@ -57,11 +64,22 @@ pub fn record_with(options: &Options, report: &mut dyn FnMut(Progress)) -> Resul
 /// # Errors
 /// Those of [`record`] that concern the program.
 pub fn check(options: &Options) -> Result<PathBuf, Error> {
+    prepare(options).map(|(path, _)| path)
+}
+
+/// Returns the program's file, and how its own allocator is recorded.
+fn prepare(options: &Options) -> Result<(PathBuf, Contained), Error> {
     let path = program::find(&options.program, options.search_path.as_deref())?;
-    if !options.embedded {
-        program::check_recordable(&path)?;
+    if options.embedded {
+        return Ok((path, Contained::default()));
     }
-    Ok(path)
+    let file = program::check_loadable(&path)?;
+    if !cfg!(target_arch = "x86_64") {
+        program::check_recordable(&file)?;
+        return Ok((path, Contained::default()));
+    }
+    let contained = contained::find(&file, &options.recorder_library)?;
+    Ok((path, contained))
 }
 
 /// Checks before the start that the journal can be written. A single journal is created now.

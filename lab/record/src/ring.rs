@@ -195,7 +195,7 @@ pub struct SpoolHeader {
     pub maps_bytes: AtomicU32,
     pub clock: AtomicU32,
     pub ring_bell: AtomicU32,
-    reserved0: u32,
+    pub patched: AtomicU32,
     pub mapped_calls: AtomicU64,
     pub mapped_bytes: AtomicU64,
     reserved: [u64; 22],
@@ -268,8 +268,9 @@ pub struct Control {
     pub sample_bytes: AtomicU64,
     pub sample_seed: AtomicU64,
     pub slow_ticks: AtomicU64,
+    pub patches: AtomicU64,
 }
-const _: () = assert!(size_of::<Control>() == 88);
+const _: () = assert!(size_of::<Control>() == 96);
 const _: () = assert!(offset_of!(Control, heartbeat) == 32);
 
 /// Slots of ring `index`.

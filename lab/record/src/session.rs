@@ -8,8 +8,9 @@ mod settings;
 
 use self::files::{file_is_hole, is_whole, open_spool, reserve};
 pub use self::settings::Settings;
+use crate::contained::patch::{self, Patch};
 use crate::ring::{self, Control, RawEvent, RingEntry, RingHeader, Slot, SpoolHeader};
-use crate::{Error, clock::Clock};
+use crate::{Error, clock::Clock, program_file};
 use memmap2::MmapRaw;
 use std::cell::Cell;
 use std::ffi::OsStr;
@@ -33,6 +34,8 @@ pub struct Session {
     /// Number of spools taken.
     taken: Cell<u64>,
     executed: File,
+    /// The program that the recorder changes.
+    pub patched: Cell<Option<program_file::File>>,
     /// Its lock shows later sessions that this one is in use.
     _control_file: File,
 }
@@ -66,7 +69,9 @@ impl Session {
                 session_error(&folder, source)
             })?;
         let (control, taken) = (Arc::new(control), Cell::new(0));
-        let session = Session { folder, control, taken, executed, _control_file: control_file };
+        let patched = Cell::new(None);
+        let session =
+            Session { folder, control, taken, executed, patched, _control_file: control_file };
         let control = session.control();
         control.version.store(ring::VERSION, Relaxed);
         settings.write(control);
@@ -84,6 +89,19 @@ impl Session {
         reserve(&file, 0, ring::PAGE_BYTES as u64)?;
         let map = MmapRaw::map_raw(&file)?;
         Ok((file, map))
+    }
+
+    /// Stores how the recorder changes the program (`journal/patches.h`).
+    pub fn store_patches(&self, patches: &[Patch]) -> Result<(), Error> {
+        if patches.is_empty() {
+            return Ok(());
+        }
+        let path = self.folder.join(patch::NAME);
+        let bytes: Vec<u8> = patches.iter().flat_map(Patch::bytes).collect();
+        std::fs::write(&path, bytes).map_err(|source| session_error(&path, source))?;
+        self.control().patches.store(patches.len() as u64, Release);
+        self.patched.set(patches.first().map(|patch| (patch.device, patch.inode)));
+        Ok(())
     }
 
     /// The folder; its path is passed in the program's environment.

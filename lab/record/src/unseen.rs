@@ -49,6 +49,8 @@ pub struct Unseen {
     recorder: String,
     /// The session's folder.
     folder: String,
+    /// The program whose own malloc is recorded.
+    patched: Option<File>,
     looked: Instant,
     /// Programs without a recording at the last look, by process id.
     suspects: FxHashMap<u32, File>,
@@ -60,14 +62,15 @@ pub struct Unseen {
 }
 
 impl Unseen {
-    /// `recorder`: the library that recorded programs load; `folder`: the session's.
-    pub fn new(recorder: &Path, folder: &Path) -> Unseen {
+    /// `recorder`: the library that recorded programs load; `folder`: the session's; `patched`: the
+    /// program whose own malloc is recorded.
+    pub fn new(recorder: &Path, folder: &Path, patched: Option<File>) -> Unseen {
         let folder = folder.to_string_lossy().into_owned();
         let recorder = recorder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let (suspects, reported) = (FxHashMap::default(), FxHashSet::default());
         let (executing, unrecorded) = (Vec::new(), BTreeMap::new());
         let looked = Instant::now();
-        Unseen { recorder, folder, looked, suspects, reported, executing, unrecorded }
+        Unseen { recorder, folder, patched, looked, suspects, reported, executing, unrecorded }
     }
 
     /// Takes the calls of exec since the last time.
@@ -80,16 +83,27 @@ impl Unseen {
                 continue;
             }
             let cleaned = (how == How::Cleaned).then(|| CLEANED.to_owned());
-            let reason = match check_recordable(&path) {
-                Err(Error::NotRecordable { reason, .. }) => Some(reason),
-                _ => cleaned,
-            };
+            let reason = self.refusal(&path).or(cleaned);
             self.executing.push(Executing { pid, path, reason });
         }
         // A failed call returns at once.
         const KEPT: usize = 64;
         let known = self.executing.len().saturating_sub(KEPT);
         self.conclude(known);
+    }
+
+    /// Why the program cannot be recorded.
+    fn refusal(&self, program: &Path) -> Option<String> {
+        let is_patched = |of: Metadata| self.patched == Some(file(&of));
+        match check_recordable(program) {
+            Err(Error::NotRecordable { .. })
+                if std::fs::metadata(program).is_ok_and(is_patched) =>
+            {
+                None
+            }
+            Err(Error::NotRecordable { reason, .. }) => Some(reason),
+            _ => None,
+        }
     }
 
     fn conclude(&mut self, count: usize) {
@@ -199,7 +213,7 @@ impl Unseen {
                  that user"
             ));
         }
-        if let Err(Error::NotRecordable { reason, .. }) = check_recordable(program) {
+        if let Some(reason) = self.refusal(program) {
             return Some(reason);
         }
         (!maps.is_empty() && !maps.contains(&self.recorder)).then(|| CLEANED.to_owned())

@@ -232,7 +232,7 @@ fn check_places(pid: u32) -> Result<(), Error> {
 
 fn check_program(pid: u32) -> Result<(), Error> {
     let path = PathBuf::from(format!("/proc/{pid}/exe"));
-    match crate::program::check_elf(&path) {
+    match crate::program::check_recordable(&path) {
         Err(Error::NotRecordable { reason, .. } | Error::NotExecutable { reason, .. }) => {
             Err(refuse(pid, reason))
         }
