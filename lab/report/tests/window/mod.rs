@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 /// The quality of WebP pictures. The checkout contains 20 of them, so they must be small; text and
 /// lines stay sharp.
-const WEBP_QUALITY: u32 = 50;
+const WEBP_QUALITY: u32 = 30;
 
 /// Installed before the scripts of the page: collects errors and warnings in `window.problems`.
 const WATCH_ERRORS: &str = "window.problems = [];addEventListener('error', (e) => \
