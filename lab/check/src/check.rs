@@ -20,8 +20,8 @@ pub struct Input<'a> {
     pub baseline: Option<&'a Reader>,
     /// Where debug files are.
     pub folders: &'a DebugFolders,
-    /// What the kernel did for each row in a replay, if the journal was replayed; otherwise empty.
-    pub kernel: &'a [Kernel],
+    /// What the kernel did for each row in a replay, if the journal was replayed.
+    pub kernel: Option<&'a [Kernel]>,
 }
 
 /// Whether a limit or a zone is kept.
@@ -114,7 +114,8 @@ impl Checked {
 /// # Errors
 /// The journal or the baseline cannot be read.
 pub fn check(input: &Input<'_>) -> Result<Checked, Error> {
-    let mut names = Names::new(input.reader, input.folders).with_kernel(input.kernel);
+    let mut names =
+        Names::new(input.reader, input.folders).with_kernel(input.kernel.unwrap_or_default());
     let mut checked = Checked::default();
     check_limits(input, &mut names, &mut checked)?;
     check_zones(input, &mut names, &mut checked)?;
@@ -136,7 +137,7 @@ fn check_limits(
         }
         for (metric, limit) in &limited.limits {
             let unknown = Err("it needs a replay, and there was none".to_owned());
-            let is_known = !metric.is_replayed() || !input.kernel.is_empty();
+            let is_known = !metric.is_replayed() || input.kernel.is_some();
             let measured = if is_known { measured } else { &unknown };
             let result = limit_result(&limited.scope, *metric, *limit, measured);
             if let (Outcome::Broken, Ok(measured)) = (&result.outcome, measured) {

@@ -215,6 +215,15 @@ fn the_worst_cost_of_a_call_is_shown_for_each_allocator() {
     assert!(shown.contains("at worst: null "), "{shown}");
     let read = |file: &str| std::fs::read_to_string(folder.join(file)).unwrap();
     assert!(read("s").contains("at worst: null ") && read("m").contains("at worst: null "));
+    let sarif = json(&read("s"));
+    let results = sarif["runs"][0]["results"].as_array().unwrap();
+    assert_eq!(results.len(), 4, "two call sites in each zone");
+    for result in results {
+        let costs = result["properties"]["at_worst"].as_array().unwrap();
+        let names: BTreeSet<_> =
+            costs.iter().filter_map(|cost| cost["allocator"].as_str()).collect();
+        assert_eq!(names, BTreeSet::from(["glibc", "keel", "null"]), "{result}");
+    }
     let found = json(&read("j"));
     assert!(found["notes"].to_string().contains("3 replays"), "{}", found["notes"]);
     let costs = |zone: usize, allocator: &str| {

@@ -168,16 +168,16 @@ fn checked(arguments: &Arguments) -> Result<ExitCode> {
     };
     let reader = Reader::open(&recording.journal)?;
     let folders = blame::debug_folders();
-    let (kernel, note) = kernel::measure(&budget, (&recording.journal, &reader), folder.path())?;
+    let kernel = kernel::measure(&budget, (&recording.journal, &reader), folder.path())?;
     let input = Input {
         reader: &reader,
         budget: &budget,
         baseline: baseline.as_ref(),
         folders: &folders,
-        kernel: &kernel,
+        kernel: kernel.as_ref().map(|(rows, _)| rows.as_slice()),
     };
     let mut checked = keel_check::check(&input)?;
-    checked.notes.extend(note);
+    checked.notes.extend(kernel.map(|(_, note)| note));
     let before = arguments.baseline.as_deref();
     checked.gates = gates::measure(&budget.gates, &recording.journal, before, folder.path())?;
     refuse_incomplete(&reader, &mut checked);

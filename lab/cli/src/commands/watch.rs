@@ -150,13 +150,6 @@ impl Shown {
     }
 
     fn end(&mut self, recorded: &Recorded) -> Result<()> {
-        for problem in &recorded.problems {
-            say!("keel watch: error: {problem}");
-        }
-        recorded.notes.iter().for_each(|note| say!("keel watch: note: {note}"));
-        if recorded.watched.is_empty() && recorded.problems.is_empty() {
-            bail!("nothing was recorded");
-        }
         // The last interval is empty if the recording ended before the program.
         let mut last = recorded.watched.iter().filter(|now| now.interval_seconds > 0.0);
         last.try_for_each(|now| self.show(now))?;
@@ -164,7 +157,16 @@ impl Shown {
             output::print(&format!("{}\n", self.view.totals(now)))?;
         }
         if recorded.still_runs {
-            say!("keel watch: the program still runs");
+            say!("keel watch: note: the program still runs");
+        }
+        for note in &recorded.notes {
+            say!("keel watch: note: {note}");
+        }
+        for problem in &recorded.problems {
+            say!("keel watch: error: {problem}");
+        }
+        if recorded.watched.is_empty() && recorded.problems.is_empty() {
+            bail!("nothing was recorded");
         }
         Ok(())
     }

@@ -46,6 +46,8 @@ pub struct Part {
     pub place: Option<(String, u32)>,
     /// What its slowest call takes on each allocator, if that was measured.
     pub cost: Option<String>,
+    /// Likewise.
+    pub costs: Vec<Cost>,
     /// Whether it is in a zone.
     pub in_zone: bool,
 }
@@ -207,7 +209,8 @@ fn in_zone(group: &Group, threads: &[String]) -> Part {
         text += &format!("; the first: {what} on {thread} at {}", nanoseconds(first.time));
     }
     let stack = group.violations.first().and_then(|first| group.stacks.get(first.stack));
-    Part { cost: cost(group), ..part(stack.map_or(&[], Vec::as_slice), text, true) }
+    let costs = group.costs.clone();
+    Part { cost: cost(group), costs, ..part(stack.map_or(&[], Vec::as_slice), text, true) }
 }
 
 /// The name of a call of this kind.
@@ -264,7 +267,7 @@ fn part(stack: &[Frame], message: String, in_zone: bool) -> Part {
     }
     let source = shown.first().filter(|frame| !frame.file.is_empty() && frame.line > 0);
     let place = source.map(|frame| (relative(&frame.file), frame.line));
-    Part { message, calls, place, cost: None, in_zone }
+    Part { message, calls, place, cost: None, costs: Vec::new(), in_zone }
 }
 
 /// The path as CI systems need it: relative to the working folder if the file is in it.

@@ -90,11 +90,6 @@ fn zone(result: &ZoneResult, threads: &[String]) -> Value {
             "stack": one.stack,
         })
     };
-    let cost = |one: &Cost| {
-        json!({
-            "allocator": one.allocator, "ns": one.worst_ns, "cause": one.cause, "call": one.call,
-        })
-    };
     let group = |group: &Group| {
         let waits = CallKind::ALL
             .map(|kind| (kind.name().to_owned(), Value::from(group.waits[kind as usize])));
@@ -117,7 +112,13 @@ fn zone(result: &ZoneResult, threads: &[String]) -> Value {
     })
 }
 
-/// SARIF 2.1.0: a result for each call site.
+fn cost(one: &Cost) -> Value {
+    json!({
+        "allocator": one.allocator, "ns": one.worst_ns, "cause": one.cause, "call": one.call,
+    })
+}
+
+/// SARIF 2.1.0: a result for each call site, with its costs as a property if they were measured.
 pub fn sarif(findings: &Findings) -> Value {
     let mut results = Vec::new();
     for finding in &findings.all {
@@ -132,7 +133,12 @@ pub fn sarif(findings: &Findings) -> Value {
         }
         for part in &finding.parts {
             let text = format!("{}: {}", finding.name, described(finding, part));
-            results.push(result(rule, &text, part.place.as_ref()));
+            let mut result = result(rule, &text, part.place.as_ref());
+            if !part.costs.is_empty() {
+                let costs: Vec<Value> = part.costs.iter().map(cost).collect();
+                result["properties"] = json!({"at_worst": costs});
+            }
+            results.push(result);
         }
     }
     let rules = [

@@ -8,19 +8,19 @@ use keel_results::raw::RunReader;
 use keel_results::{CAUSE_FAULT, CAUSE_SYSCALL, CAUSE_SYSCALL_UNKNOWN};
 use std::path::Path;
 
-/// What the kernel did for each row of the journal, and a note; nothing, if no limit needs it. The
-/// run with the fewest such operations counts. `folder` is for temporary files.
+/// What the kernel did for each row of the journal, and a note; None if no limit needs it. The run
+/// with the fewest such operations counts. `folder` is for temporary files.
 pub fn measure(
     budget: &Budget,
     (journal, reader): (&Path, &Reader),
     folder: &Path,
-) -> Result<(Vec<Kernel>, Option<String>)> {
+) -> Result<Option<(Vec<Kernel>, String)>> {
     let wanted = |metric: Metric| {
         let mut limits = budget.limits.iter().flat_map(|limited| &limited.limits);
         limits.any(|(of, _)| *of == metric)
     };
     if !wanted(Metric::Faulting) && !wanted(Metric::SystemCalls) {
-        return Ok((Vec::new(), None));
+        return Ok(None);
     }
     let Some(allocator) = budget.replay.allocator.as_ref().map(|name| name.0.as_str()) else {
         bail!(
@@ -55,7 +55,7 @@ pub fn measure(
         one.name,
         runs.len()
     );
-    Ok((replayed.into_iter().map(kernel).collect(), Some(note)))
+    Ok(Some((replayed.into_iter().map(kernel).collect(), note)))
 }
 
 fn causes(file: &Path) -> Result<Vec<u8>> {
