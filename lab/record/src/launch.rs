@@ -4,7 +4,6 @@ use crate::ring::Control;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
@@ -92,6 +91,7 @@ pub trait Attached {
 /// The process does not exist.
 #[cfg(target_arch = "x86_64")] // as `attach`
 pub fn watch(pid: u32, on_end: impl FnOnce() + Send + 'static) -> io::Result<Running> {
+    use std::os::fd::AsRawFd as _;
     let process = crate::image::open_pidfd(pid)?;
     let (sender, ended) = channel();
     std::thread::Builder::new().name("waiting for program".to_owned()).spawn(move || {
