@@ -39,7 +39,7 @@ mod changes;
 #[path = "stay.rs"]
 mod stay;
 
-pub use changes::{Change, CodeCost, changes};
+pub use changes::{Change, CodeCost, changes, in_median};
 
 /// What to do, and why. Empty if there is nothing to compare.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

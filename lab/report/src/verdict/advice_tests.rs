@@ -520,6 +520,27 @@ fn an_allocator_that_was_not_measured_is_named() {
     assert!(own.sentence.starts_with("The program used its own malloc (server)"), "{own:?}");
 }
 
+/// The calls of lines are those of one run. Here it took ten times as long as the median.
+#[test]
+fn a_line_takes_no_longer_than_all_calls() {
+    let comparison = compared(vec![result("glibc", &SLOW, MIB), result("keel", &SLOW, MIB)], 5);
+    let figures = figures(&comparison, None);
+    let code = [("load (level.c:12)", 3), ("rest (level.c:90)", 1)].map(|(place, part)| CodeCost {
+        place: place.to_owned(),
+        ns: 255e6 * f64::from(part),
+        calls: 1000,
+    });
+    let matters: Matters = "program=0.1".parse().unwrap();
+    let verdict = crate::verdict::judge(&comparison, None, &figures, matters, Some(&code));
+    assert!(verdict.advice.more.contains("allocation calls take 102 ms"), "{verdict:?}");
+    assert_eq!(
+        verdict.code,
+        "The most expensive line is load (level.c:12): its 1,000 calls take 76.5 ms (75.0 % of the \
+         time in calls with glibc)."
+    );
+    assert!(verdict.changes[0].gain.ends_with("76.5 ms (1.5 % of the recorded 5 s)"));
+}
+
 #[test]
 fn changes_are_in_the_order_of_their_effect() {
     let setting = |times: &[u64]| AllocatorResult {

@@ -38,6 +38,17 @@ pub struct CodeCost {
     pub calls: u64,
 }
 
+/// The costs with the time in all calls that the other sentences state, the median of the runs. The
+/// calls of lines are known of one run, which may have taken more or less.
+pub fn in_median(evidence: &Evidence<'_>, code: &[CodeCost]) -> Vec<CodeCost> {
+    let all: f64 = code.iter().map(|one| one.ns).sum();
+    let median = choice(evidence, Matters::default())
+        .and_then(|choice| choice.value(&choice.time(), choice.base));
+    let factor = median.filter(|_| all > 0.0).map_or(1.0, |median| median / all);
+    let scaled = |one: &CodeCost| CodeCost { ns: one.ns * factor, ..one.clone() };
+    code.iter().map(scaled).collect()
+}
+
 /// The changes that matter. `code`: the lines of the program that take most time in calls, longest
 /// first.
 pub fn changes(evidence: &Evidence<'_>, matters: Matters, code: &[CodeCost]) -> Vec<Change> {

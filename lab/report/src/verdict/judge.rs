@@ -1,6 +1,6 @@
 //! The verdict on a comparison: the opening of the page, of Markdown and of the terminal's report.
 
-use super::advice::{self, Advice, Change, CodeCost, Evidence, advice, changes};
+use super::advice::{self, Advice, Change, CodeCost, Evidence, advice, changes, in_median};
 use super::cautions::{cautions, clock_step_ns};
 use super::criteria::{Criterion, Figure};
 use super::headline::headline;
@@ -79,7 +79,8 @@ pub fn judge(
     let operation = main_operation(comparison);
     let evidence = Evidence { comparison, calm, allocators, runs };
     let advice = advice(&evidence, matters);
-    let changes = changes(&evidence, matters, code.unwrap_or_default());
+    let code = code.map(|code| in_median(&evidence, code));
+    let changes = changes(&evidence, matters, code.as_deref().unwrap_or_default());
     let index = advice::base_of(&evidence);
     let base = index.map_or("", |base| allocators[base].name.as_str());
     let unseen = unseen(comparison, allocators, index);
@@ -87,8 +88,8 @@ pub fn judge(
     let headline = headline(&criteria, runs);
     let cautions = cautions(comparison, calm, allocators, &criteria, operation, runs);
     Verdict {
-        code: code.map_or_else(String::new, |code| code_sentence(code, base)),
         changes_note: changes_note(&advice, &changes, code.is_some()),
+        code: code.map_or_else(String::new, |code| code_sentence(&code, base)),
         advice,
         headline,
         operation,
