@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
@@ -35,11 +36,16 @@ static const char* file_of(const struct dl_phdr_info* object) {
     return object->dlpi_name[0] != '\0' ? object->dlpi_name : "/proc/self/exe";
 }
 
+// A system call, because glibc before 2.33 has no function stat.
+static bool file_look(const struct dl_phdr_info* object, struct stat* file) {
+    return syscall(SYS_newfstatat, AT_FDCWD, file_of(object), file, 0) == 0;
+}
+
 static int object_match(struct dl_phdr_info* object, size_t size, void* data) {
     (void)size;
     (void)data;
     struct stat file;
-    if (stat(file_of(object), &file) != 0) return 0;
+    if (!file_look(object, &file)) return 0;
     for (size_t i = 0; i < patch_count; i++) {
         if (patches[i].device != file.st_dev || patches[i].inode != file.st_ino) continue;
         patches[i].base = object->dlpi_addr;
@@ -55,9 +61,8 @@ void patches_read(const char* folder, uint64_t count) {
     if (patches != NULL || length < 0 || (size_t)length >= sizeof path) return;
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (file < 0) return;
-    struct stat status;
     void* memory = MAP_FAILED;
-    if (fstat(file, &status) == 0 && (size_t)status.st_size == bytes)
+    if (lseek(file, 0, SEEK_END) == (off_t)bytes)
         memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
     close(file);
     if (memory == MAP_FAILED) return;
@@ -187,7 +192,7 @@ static int pages_map(struct dl_phdr_info* object, size_t size, void* data) {
     const struct pages* pages = data;
     const struct kl_patch* patch = pages->patch;
     struct stat file;
-    if (stat(file_of(object), &file) != 0 || patch->inode != file.st_ino) return 0;
+    if (!file_look(object, &file) || patch->inode != file.st_ino) return 0;
     if (patch->device != file.st_dev) return 0;
     int code = open(file_of(object), O_RDONLY | O_CLOEXEC);
     uintptr_t within = patch->base + patch->function - (uintptr_t)pages->start;
