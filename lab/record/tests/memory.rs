@@ -24,6 +24,6 @@ fn memory_settings_and_other_allocators_are_recorded() {
     let settings: Vec<_> = metadata.settings.into_iter().collect();
     assert_eq!(settings, [("MALLOC_ARENA_MAX".to_owned(), "2".to_owned())]);
     let path = program.canonicalize().unwrap().display().to_string();
-    let mimalloc = OtherAllocator { name: "mimalloc".to_owned(), path, recorded: false };
+    let mimalloc = OtherAllocator { name: "mimalloc".to_owned(), path, recorded: true };
     assert_eq!(metadata.other_allocators, [mimalloc]);
 }
