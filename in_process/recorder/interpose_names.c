@@ -216,9 +216,16 @@ redirected(const struct name* name, size_t index, const uintptr_t* arguments, co
     return interpret(&call);
 }
 
+// GCC does not align the stack for a function of the same file that does not need it.
+#if defined(__x86_64__)
+#define ANY_STACK __attribute__((force_align_arg_pointer))
+#else
+#define ANY_STACK
+#endif
+
 #define REDIRECTED(symbol, does, ...)                                                              \
-    static uintptr_t redirected_##symbol(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d,       \
-                                         uintptr_t e, uintptr_t f) {                               \
+    static ANY_STACK uintptr_t redirected_##symbol(uintptr_t a, uintptr_t b, uintptr_t c,          \
+                                                   uintptr_t d, uintptr_t e, uintptr_t f) {        \
         static const struct name name = {.kind = (does), __VA_ARGS__};                             \
         uintptr_t arguments[ARGUMENTS] = {a, b, c, d, e, f};                                       \
         return redirected(&name, NAME_INDEX_##symbol, arguments, __builtin_return_address(0));     \
