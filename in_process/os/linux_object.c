@@ -90,7 +90,8 @@ static bool defines(const struct object* object, uint32_t at, const char* name) 
     const ElfW(Sym)* symbol = &object->symbols[at];
     bool is_hidden = object->versions != NULL && (object->versions[at] & 0x8000) != 0;
     unsigned type = ELF64_ST_TYPE(symbol->st_info);
-    return !is_hidden && type <= STT_FUNC && symbol->st_shndx != SHN_UNDEF &&
+    return !is_hidden && (type <= STT_FUNC || type == STT_GNU_IFUNC) &&
+           symbol->st_shndx != SHN_UNDEF &&
            ELF64_ST_BIND(symbol->st_info) != STB_LOCAL &&
            strcmp(object->names + symbol->st_name, name) == 0;
 }
@@ -117,11 +118,17 @@ static uint32_t find_in_all(const struct object* object, const char* name) {
     return 0;
 }
 
+static uint32_t find(const struct object* object, const char* name) {
+    if (object->gnu_hash != NULL) return find_by_gnu_hash(object, name);
+    return object->hash != NULL ? find_in_all(object, name) : 0;
+}
+
 uintptr_t object_definition(const struct object* object, const char* name) {
-    uint32_t at = 0;
-    if (object->gnu_hash != NULL)
-        at = find_by_gnu_hash(object, name);
-    else if (object->hash != NULL)
-        at = find_in_all(object, name);
-    return at == 0 ? 0 : object->base + object->symbols[at].st_value;
+    const ElfW(Sym)* symbol = &object->symbols[find(object, name)];
+    bool is_chosen = ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC;
+    return symbol->st_shndx == SHN_UNDEF || is_chosen ? 0 : object->base + symbol->st_value;
+}
+
+bool object_defines(const struct object* object, const char* name) {
+    return find(object, name) != 0;
 }

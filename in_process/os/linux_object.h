@@ -34,4 +34,8 @@ bool object_is_ours(const struct object* object);
 // Constant time, but linear in the number of symbols for an object without a GNU hash table.
 uintptr_t object_definition(const struct object* object, const char* name);
 
+// Returns true if the object defines the name in its default version, as IFUNC or otherwise. Costs
+// the same.
+bool object_defines(const struct object* object, const char* name);
+
 #endif

@@ -23,7 +23,7 @@ static void* map(const void* caller, void* address, size_t bytes, int protection
     // What is only reserved takes no memory.
     bool counts = memory != MAP_FAILED && (flags & MAP_ANONYMOUS) != 0 &&
                   (protection & PROT_WRITE) != 0 && !next_is_allocator_code(caller) &&
-                  recorder_thread.inside == INSIDE_NONE;
+                  inside_of(__builtin_frame_address(0)) == INSIDE_NONE;
     if (counts) mapping_count(bytes);
     return memory;
 }

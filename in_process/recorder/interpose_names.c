@@ -6,6 +6,7 @@
 // A table describes each function: what it does, and which of its arguments is what. One function
 // interprets the table.
 #include "base/attributes.h"
+#include "entry.h"
 #include "names.h"
 #include "next.h"
 #include "patch.h"
@@ -192,46 +193,69 @@ static uintptr_t interpret(const struct call* call) {
 
 static bool has_patches; // functions of the program are changed
 
-static void inside_leave(const uint8_t* outer) {
+static void inside_leave(const struct inside* outer) {
     recorder_thread.inside = *outer;
 }
 
 // Returns true if a function of the allocator has made the call to do its own work. Then only the
 // outer call is recorded. An allocation may call others: a handler of operator new, which frees a
 // block, and libraries, which throw an exception or start a thread.
-static bool is_inner(const struct call* call, enum inside outer) {
+static bool is_inner(const struct call* call, enum inside_kind outer) {
     if (outer == INSIDE_NONE || !patches_contain(call->caller)) return false;
     return outer == INSIDE_OTHER || call->name->kind != NAME_FREE;
 }
 
-static __attribute__((noinline)) uintptr_t
-redirected(const struct name* name, size_t index, const uintptr_t* arguments, const void* caller) {
-    struct call call = {.name = name, .arguments = arguments, .caller = caller};
-    uint8_t outer __attribute__((cleanup(inside_leave))) = recorder_thread.inside;
-    bool allocates = name->kind == NAME_ALLOCATE || name->kind == NAME_STORE;
+#define NAME(symbol, does, ...) [NAME_INDEX_##symbol] = {.kind = (does), __VA_ARGS__},
+static const struct name names[ALL_NAMES_COUNT] = {ALLOCATOR_NAMES(NAME) PROGRAM_NAMES(NAME)};
+
+static __attribute__((noinline)) uintptr_t redirected(size_t index, const uintptr_t* arguments,
+                                                      const void* caller) {
+    struct call call = {.name = &names[index], .arguments = arguments, .caller = caller};
+    struct inside outer __attribute__((cleanup(inside_leave))) = recorder_thread.inside;
+    (void)outer;
+    const void* frame = __builtin_frame_address(0);
+    bool allocates = call.name->kind == NAME_ALLOCATE || call.name->kind == NAME_STORE;
     call.next = (any_function)next_names[index];
-    if (is_inner(&call, outer)) return next_call(&call);
-    if (has_patches) recorder_thread.inside = allocates ? INSIDE_ALLOCATION : INSIDE_OTHER;
+    if (is_inner(&call, inside_of(frame))) return next_call(&call);
+    if (has_patches)
+        recorder_thread.inside =
+            (struct inside){allocates ? INSIDE_ALLOCATION : INSIDE_OTHER, frame};
     call.before = before_call();
     return interpret(&call);
 }
 
-// GCC does not align the stack for a function of the same file that does not need it.
-#if defined(__x86_64__)
-#define ANY_STACK __attribute__((force_align_arg_pointer))
-#else
-#define ANY_STACK
-#endif
+// A call that records one or two events into free slots, or that is no sample. If the program's
+// function calls others, and these use the slots, no register was expected to be unchanged.
+static bool is_simple(size_t index, const struct entry_registers* registers) {
+    enum { SLOTS = 64 };
+    const struct thread* thread = &recorder_thread;
+    const struct call call = {.name = &names[index], .arguments = registers->arguments};
+    const uint32_t number = atomic_get(&session.number);
+    if (session_state() != SESSION_ON) return false;
+    if (session.sample_bytes == 0)
+        return thread->recording == number && thread->head + SLOTS < thread->limit &&
+               session.stacks == 0;
+    if (call.name->kind == NAME_FREE)
+        return !sampled_maybe((const void*)argument(&call, call.name->block, 0));
+    return call.name->kind == NAME_ALLOCATE && thread->sampling == (uint64_t)number + 1 &&
+           thread->countdown > requested(&call);
+}
 
-#define REDIRECTED(symbol, does, ...)                                                              \
-    static ANY_STACK uintptr_t redirected_##symbol(uintptr_t a, uintptr_t b, uintptr_t c,          \
-                                                   uintptr_t d, uintptr_t e, uintptr_t f) {        \
-        static const struct name name = {.kind = (does), __VA_ARGS__};                             \
+// From a changed function.
+static uintptr_t patched(size_t index, const struct entry_registers* registers,
+                         const void* caller) {
+    uint8_t kind = names[index].kind;
+    uintptr_t result = redirected(index, registers->arguments, caller);
+    return kind == NAME_FREE || kind == NAME_DESTROY ? registers->result : result;
+}
+
+#define REDIRECTED(symbol, ...)                                                                    \
+    static uintptr_t redirected_##symbol(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d,       \
+                                         uintptr_t e, uintptr_t f) {                               \
         uintptr_t arguments[ARGUMENTS] = {a, b, c, d, e, f};                                       \
-        return redirected(&name, NAME_INDEX_##symbol, arguments, __builtin_return_address(0));     \
+        return redirected(NAME_INDEX_##symbol, arguments, __builtin_return_address(0));            \
     }
 ALLOCATOR_NAMES(REDIRECTED)
-PROGRAM_NAMES(REDIRECTED)
 
 // What the program calls by a name of malloc's family is its own function, if it exports one.
 static void inner_find(void) {
@@ -243,11 +267,10 @@ static void inner_find(void) {
 }
 
 static void patches_load(void) {
-#define OURS(symbol, ...) [NAME_INDEX_##symbol] = (uintptr_t)redirected_##symbol,
-    const uintptr_t ours[ALL_NAMES_COUNT] = {ALLOCATOR_NAMES(OURS) PROGRAM_NAMES(OURS)};
-    recorder_thread.inside = INSIDE_OTHER; // its mappings are not the program's
-    uint32_t state = patches_apply(ours, next_names);
-    recorder_thread.inside = INSIDE_NONE;
+    // Its mappings are not the program's.
+    recorder_thread.inside = (struct inside){INSIDE_OTHER, __builtin_frame_address(0)};
+    uint32_t state = patches_apply(entry_prepare(patched, is_simple), next_names);
+    recorder_thread.inside = (struct inside){INSIDE_NONE, NULL};
     if (state == KL_PATCHES_NONE) return;
     has_patches = true;
     inner_find();

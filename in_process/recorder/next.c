@@ -38,9 +38,28 @@ static uintptr_t object_of(const void* address) {
 // the others, so the first definitions are the program's. What only this library defines is none.
 static bool is_late;
 
+struct search {
+    const char* name;
+    bool is_behind; // the object of this library has passed
+};
+
+static int definition_search(struct dl_phdr_info* info, size_t size, void* data) {
+    (void)size;
+    struct search* search = data;
+    struct object object;
+    bool has_symbols = object_read(&object, info);
+    if (search->is_behind) return has_symbols && object_defines(&object, search->name);
+    search->is_behind = object_is_ours(&object);
+    return 0;
+}
+
+// A dlsym that fails allocates its message by the program's malloc, and the next one frees it. If
+// the program's free calls dlsym, that does not end. So dlsym is only called for what exists.
 static void* look_up(const char* name) {
+    struct search search = {name, false};
     uintptr_t stub;
-    if (!is_late) return dlsym(RTLD_NEXT, name);
+    if (!is_late)
+        return dl_iterate_phdr(definition_search, &search) != 0 ? dlsym(RTLD_NEXT, name) : NULL;
     void* found = (void*)hooks_definition(name, &stub);
     return found != NULL && object_of(found) == object_of(&next) ? NULL : found;
 }
@@ -61,17 +80,17 @@ bool next_is_inner[ALL_NAMES_COUNT];
 KEEL_EXPORT const char kl_record_names[] =
     ALLOCATOR_NAMES(NAME_TEXT) "\0" PROGRAM_NAMES(NAME_TEXT) "\0" CALLED_NAMES(NAME_TEXT);
 
-// Most programs have none of these allocators, and a look-up that fails costs 1 µs. So it looks
-// first for a function that each of them has.
+// Most programs have none of these allocators. So it looks first for a function that each of them
+// has.
 static void names_find(void) {
     static const char* const known[] = {"mallocx",   "je_mallocx", "_rjem_mallocx",
                                         "mi_malloc", "tc_malloc",  "kl_malloc"};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (dlsym(RTLD_NEXT, known[i]) != NULL) next_has_names = true;
+        if (look_up(known[i]) != NULL) next_has_names = true;
     const char* name = kl_record_names;
     for (size_t i = 0; i < ALL_NAMES_COUNT && next_has_names; i++, name += strlen(name) + 1)
         if (i < NAME_COUNT || i > PROGRAM_NAMES_END)
-            next_names[i] = (uintptr_t)dlsym(RTLD_NEXT, name);
+            next_names[i] = (uintptr_t)look_up(name);
 }
 
 static const void* next_malloc_address(void);
@@ -93,17 +112,12 @@ void next_resolve(void) {
     NEXT_LOOK_UP(free_sized);
     NEXT_LOOK_UP(free_aligned_sized);
     NEXT_LOOK_UP(mmap);
-    names_find();
+    if (!is_late) names_find();
     struct object allocator;
     if (object_find(&allocator, (uintptr_t)next_malloc_address())) {
         allocator_start = allocator.start;
         allocator_end = allocator.end;
     }
-    // A dlsym that fails allocates its error message. The next dlsym that succeeds frees the
-    // message. Call it now, while neither call is recorded. dlerror must not be used: it translates
-    // the message under the lock of the locale, and the caller of this malloc may hold that lock
-    // (newlocale does).
-    NEXT_LOOK_UP(malloc);
 }
 
 void next_of_running_program(void) {

@@ -18,13 +18,13 @@
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
 
-// The recorder's memory for one function: `jump` to the address `ours`, then the code.
+// The recorder's memory for one function: `jump` to the address `entry`, then the code.
 struct detour {
-    uint8_t jump[8];
-    uint64_t ours;
+    uint8_t jump[16];
+    uint64_t entry;
     uint8_t land[4]; // endbr64
     uint8_t code[KL_PATCH_CODE_BYTES];
-    uint8_t padding[44];
+    uint8_t padding[36];
 };
 static_assert(sizeof(struct detour) == 128, "whole ones in a page");
 
@@ -153,16 +153,18 @@ static uint8_t* jump_of(const struct kl_patch* patch) {
     return (uint8_t*)(patch->base + patch->function + patch->skipped);
 }
 
-static uint32_t detour_fill(const struct kl_patch* patch, struct detour* detour, uintptr_t ours) {
+static uint32_t detour_fill(const struct kl_patch* patch, struct detour* detour, uintptr_t entry) {
     const uint8_t* jump = jump_of(patch);
-    if (patch->name >= ALL_NAMES_COUNT || ours == 0 ||
+    if (patch->name >= ALL_NAMES_COUNT || entry == 0 ||
         patch->original_bytes > sizeof patch->original ||
         memcmp(jump, patch->original, patch->original_bytes) != 0)
         return KL_PATCHES_DIFFER;
-    // notrack jmp *2(%rip); endbr64
-    memcpy(detour->jump, "\x3e\xff\x25\x01\x00\x00\x00\xcc", sizeof detour->jump);
+    // push $name; notrack jmp *4(%rip); endbr64
+    memcpy(detour->jump, "\x68....\x3e\xff\x25\x04\x00\x00\x00\xcc\xcc\xcc\xcc",
+           sizeof detour->jump);
+    memcpy(detour->jump + 1, &patch->name, sizeof patch->name);
     memcpy(detour->land, "\xf3\x0f\x1e\xfa", sizeof detour->land);
-    detour->ours = ours;
+    detour->entry = entry;
     bool fits =
         code_place(patch, detour->code) && is_distance(detour->jump - (jump + KL_PATCH_JUMP_BYTES));
     return fits ? KL_PATCHES_DONE : KL_PATCHES_NO_ROOM;
@@ -219,7 +221,7 @@ static uint32_t jump_write(const struct kl_patch* patch, const struct detour* de
 }
 
 // Patches the functions from `first` to `last`, which are in one object.
-static uint32_t object_apply(size_t first, size_t last, const uintptr_t* ours, uintptr_t* theirs) {
+static uint32_t object_apply(size_t first, size_t last, uintptr_t entry, uintptr_t* theirs) {
     uint32_t state = KL_PATCHES_DONE;
     size_t bytes =
         ((last - first) * sizeof(struct detour) + KL_PAGE_BYTES - 1) & ~(size_t)(KL_PAGE_BYTES - 1);
@@ -227,7 +229,7 @@ static uint32_t object_apply(size_t first, size_t last, const uintptr_t* ours, u
     if (detours == NULL) return KL_PATCHES_NO_ROOM;
     for (size_t i = first; i < last && state == KL_PATCHES_DONE; i++)
         if (patches[i].code_bytes != 0)
-            state = detour_fill(&patches[i], &detours[i - first], ours[patches[i].name]);
+            state = detour_fill(&patches[i], &detours[i - first], entry);
     if (state == KL_PATCHES_DONE && mprotect(detours, bytes, PROT_READ | PROT_EXEC) != 0)
         state = refused();
     for (size_t i = first; i < last && state == KL_PATCHES_DONE; i++) {
@@ -240,7 +242,7 @@ static uint32_t object_apply(size_t first, size_t last, const uintptr_t* ours, u
     return state;
 }
 
-uint32_t patches_apply(const uintptr_t* ours, uintptr_t* theirs) {
+uint32_t patches_apply(uintptr_t entry, uintptr_t* theirs) {
     int saved_errno = errno;
     struct object object;
     uintptr_t function = patches_function(ALL_NAMES_COUNT);
@@ -254,7 +256,7 @@ uint32_t patches_apply(const uintptr_t* ours, uintptr_t* theirs) {
     for (size_t first = 0, last; first < patch_count && state == KL_PATCHES_DONE; first = last) {
         for (last = first; last < patch_count && patches[last].inode == patches[first].inode;)
             last++;
-        if (patches[first].is_loaded) state = object_apply(first, last, ours, theirs);
+        if (patches[first].is_loaded) state = object_apply(first, last, entry, theirs);
     }
     signals_restore(before);
     errno = saved_errno;

@@ -18,9 +18,9 @@ uintptr_t patches_function(uint32_t name);
 // Returns true if the address is in an object with such functions. Takes no lock.
 bool patches_contain(const void* address);
 
-// Makes calls of the functions reach `ours`, and stores in `theirs` where the recorder calls them:
-// both by the indexes of names.h. Only one thread may run. Returns the state and the errno as
-// journal/patches.h describes. On failure, functions may be changed, but all work.
-uint32_t patches_apply(const uintptr_t* ours, uintptr_t* theirs);
+// Makes calls of the functions reach `entry` (entry.h), and stores in `theirs` where the recorder
+// calls them, by the indexes of names.h. Only one thread may run. Returns the state and the errno
+// as journal/patches.h describes. On failure, functions may be changed, but all work.
+uint32_t patches_apply(uintptr_t entry, uintptr_t* theirs);
 
 #endif

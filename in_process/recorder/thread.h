@@ -36,7 +36,12 @@ struct deleting {
 };
 
 // The outermost function of an allocator in the program that the thread is in (interpose_names.c).
-enum inside { INSIDE_NONE, INSIDE_ALLOCATION, INSIDE_OTHER };
+// A longjmp leaves it without notice: a call whose frame is not below `frame` is not inside.
+enum inside_kind { INSIDE_NONE, INSIDE_ALLOCATION, INSIDE_OTHER };
+struct inside {
+    enum inside_kind kind;
+    const void* frame;
+};
 
 struct thread {
     uint64_t head;              // the next index to claim
@@ -59,12 +64,12 @@ struct thread {
     size_t new_size;         // of the current aligned operator new; 0: none
     struct kl_ring* ring;
     struct kl_ring_entry* entry;
+    struct inside inside;
     uint32_t ring_slots;
     bool busy;      // a ring is being taken or returned
     bool closed;    // the thread's destructor has run
     bool starting;  // this thread is inside session_start
     bool walking;   // its stack is being walked
-    uint8_t inside; // enum inside
     uint8_t passes; // of the destructor
 };
 extern _Thread_local struct thread recorder_thread;
@@ -98,6 +103,12 @@ KEEL_INLINE bool recording(void) {
     uint32_t state = session_state(); // a thread that reads ON also reads the session
     if (KEEL_LIKELY(state == SESSION_ON)) return true;
     return state != SESSION_OFF && thread_session_enter();
+}
+
+// What the function with this frame is inside of.
+KEEL_INLINE enum inside_kind inside_of(const void* frame) {
+    struct inside inside = recorder_thread.inside;
+    return frame < inside.frame ? inside.kind : INSIDE_NONE;
 }
 
 KEEL_INLINE uint64_t ticks(void) {

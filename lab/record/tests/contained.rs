@@ -118,6 +118,31 @@ fn call_stacks_pass_through_changed_functions() {
 }
 
 #[test]
+fn changed_functions_leave_the_registers_alone() {
+    let bench = Bench::new();
+    let program = bench.compile("contained_registers.c", &[]);
+    for stacks in [0, 4] {
+        let options = Options { stacks, ..bench.options(&program, &[]) };
+        let recorded = keel_record::record(&options).unwrap();
+        assert_eq!(recorded.status.code(), Some(0), "the registers are as without the recorder");
+        let journal = whole(&recorded);
+        assert_eq!((journal.count(Op::Malloc, 1500), journal.released(1500)), (100, 100));
+    }
+}
+
+#[test]
+fn a_malloc_around_the_next_one_is_recorded_once() {
+    for flags in [&[][..], &["-DJUMP"]] {
+        let bench = Bench::new();
+        let program = bench.compile("contained_around.c", flags);
+        let (recorded, journal) = bench.record(&program, &[]);
+        assert_eq!(recorded.status.code(), Some(0), "{flags:?}");
+        let counts = (journal.count(Op::Malloc, 1001), journal.released(1001));
+        assert_eq!(counts, (1000, 1000), "{flags:?}");
+    }
+}
+
+#[test]
 fn functions_that_cannot_be_changed_are_named() {
     let bench = Bench::new();
     let refused = |flags: &[&str]| {
