@@ -91,8 +91,7 @@ static bool defines(const struct object* object, uint32_t at, const char* name) 
     bool is_hidden = object->versions != NULL && (object->versions[at] & 0x8000) != 0;
     unsigned type = ELF64_ST_TYPE(symbol->st_info);
     return !is_hidden && (type <= STT_FUNC || type == STT_GNU_IFUNC) &&
-           symbol->st_shndx != SHN_UNDEF &&
-           ELF64_ST_BIND(symbol->st_info) != STB_LOCAL &&
+           symbol->st_shndx != SHN_UNDEF && ELF64_ST_BIND(symbol->st_info) != STB_LOCAL &&
            strcmp(object->names + symbol->st_name, name) == 0;
 }
 

@@ -89,8 +89,7 @@ static void names_find(void) {
         if (look_up(known[i]) != NULL) next_has_names = true;
     const char* name = kl_record_names;
     for (size_t i = 0; i < ALL_NAMES_COUNT && next_has_names; i++, name += strlen(name) + 1)
-        if (i < NAME_COUNT || i > PROGRAM_NAMES_END)
-            next_names[i] = (uintptr_t)look_up(name);
+        if (i < NAME_COUNT || i > PROGRAM_NAMES_END) next_names[i] = (uintptr_t)look_up(name);
 }
 
 static const void* next_malloc_address(void);
