@@ -85,9 +85,9 @@ const drawWorstFrame = async () => {
     make(
       "p",
       {},
-      make("b", { text: `Worst frame with ${facts.allocators[index].name}:` }),
-      ` frame ${frame.toLocaleString("en-US")}, ${duration(inside)} in calls (${share} of a ` +
-        `frame at 60 Hz). ${slowest}`,
+      make("b", { text: `Worst frame of ${facts.allocators[index].name}'s median run:` }),
+      ` frame ${frame.toLocaleString("en-US")}, ${duration(inside)} in calls that were not ` +
+        `preempted (${share} of a frame at 60 Hz). ${slowest}`,
     ),
     make(
       "p",

@@ -37,7 +37,8 @@ pub fn code_costs(profile: &Profile, allocator: &str) -> Option<Vec<CodeCost>> {
     let (time, calls) = (time?, calls?);
     let found = keel_blame::sites(profile, time, 1, Place::Line, &[]);
     let cost = |site: &Site| {
-        let place = profile.calls(&site.stack).first().map(|frame| text(frame));
+        let first = profile.calls(&site.stack).first().copied();
+        let place = first.map(|frame| text_of(&frame.short_function(), frame));
         let (ns, calls) = (site.values[time] as f64, site.values[calls]);
         CodeCost { place: place.unwrap_or_default(), ns, calls }
     };
@@ -69,8 +70,12 @@ fn values(profile: &Profile, site: &Site, allocator: &str) -> Option<[u64; VALUE
 
 /// A call as `function (file:line)`.
 pub(super) fn text(frame: &Frame) -> String {
+    text_of(&frame.function, frame)
+}
+
+fn text_of(function: &str, frame: &Frame) -> String {
     match frame.place() {
-        place if place.is_empty() => frame.function.clone(),
-        place => format!("{} ({place})", frame.function),
+        place if place.is_empty() => function.to_owned(),
+        place => format!("{function} ({place})"),
     }
 }

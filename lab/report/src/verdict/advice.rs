@@ -481,7 +481,9 @@ impl Choice<'_> {
             };
             let base = shown(self.value(&stake, self.base).unwrap_or(0.0));
             let (what, all) = (what.replace("{}", &range), self.names(&names));
-            let text = format!("Avoid {all}: {what} (with {}: {base}).", self.name(self.base));
+            let name = self.name(self.base);
+            let runs = if stake.operation == FRAME { "; medians of the runs" } else { "" };
+            let text = format!("Avoid {all}: {what} (with {name}: {base}{runs}).");
             return (text, names);
         }
         (String::new(), Vec::new())

@@ -328,7 +328,7 @@ fn allocators_that_are_worse_by_what_matters_are_named() {
                  slow: lock and worse.";
     assert_eq!(found.grade, grade);
     let range = "Avoid lock and worse: the calls of a slow frame (p99) take 400 µs to 900 µs (with \
-                 glibc: 100 µs).";
+                 glibc: 100 µs; medians of the runs).";
     assert!(found.more.contains(range), "{found:?}");
 }
 
