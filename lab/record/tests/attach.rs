@@ -140,6 +140,24 @@ fn the_process_that_is_killed() {
     drop(attach_with(pid.parse().unwrap(), &options(&bench, 0.02), &mut |_| {}));
 }
 
+/// Attaches in a process that is killed. Returns whether it ended before.
+fn attach_killed(bench: &Bench, child: &Child, killer: &Path, at: &[(&str, u32)]) -> bool {
+    let mut keel = Command::new(std::env::current_exe().unwrap());
+    keel.args(["--exact", "the_process_that_is_killed"]);
+    keel.env("KEEL_TEST_ATTACH", child.id().to_string()).env("LD_PRELOAD", killer);
+    keel.envs(at.iter().map(|(name, number)| (name, number.to_string())));
+    // What it leaves behind is removed with this folder.
+    let status = keel.env("TMPDIR", bench.folder.path()).stdout(Stdio::null()).status();
+    status.unwrap().code().is_some()
+}
+
+#[track_caller]
+fn assert_runs(child: &Child, when: &str) {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+    // The last number is the status with which it ended.
+    assert!(!stat.contains(") Z "), "{when}: it has ended: {stat}");
+}
+
 /// keel may be killed before and after each of its requests to the system, and while the thread
 /// makes its calls. The program continues with the same registers, signal mask and errno.
 #[test]
@@ -147,23 +165,15 @@ fn a_killed_keel_does_not_kill_the_program() {
     const REQUESTS: u32 = 200;
     let _one = ONE.lock();
     let bench = Bench::new();
-    let killer = bench.compile_library("killed.c");
     let child = start(&mut Command::new(bench.compile("visited.c", &[])));
+    let killer = bench.compile_library("killed.c");
     let killed_at = |request: u32, after_us: u32| {
-        let mut keel = Command::new(std::env::current_exe().unwrap());
-        keel.args(["--exact", "the_process_that_is_killed"]);
-        keel.env("KEEL_TEST_ATTACH", child.id().to_string()).env("LD_PRELOAD", &killer);
-        keel.env("KILLED_AT", request.to_string()).env("KILLED_AFTER_US", after_us.to_string());
-        // What it leaves behind is removed with this folder.
-        let status = keel.env("TMPDIR", bench.folder.path()).stdout(Stdio::null()).status();
+        let at = [("KILLED_AT", request), ("KILLED_AFTER_US", after_us)];
+        let is_unharmed = attach_killed(&bench, &child, &killer, &at);
         // The thread may wait for the keel that was killed.
         std::thread::sleep(Duration::from_millis(100));
-        let path = format!("/proc/{}/stat", child.id());
-        let stat = std::fs::read_to_string(path).unwrap();
-        let ended = stat.contains(") Z ");
-        // The last number is the status with which it ended.
-        assert!(!ended, "killed {after_us} µs after request {request}: it has ended: {stat}");
-        status.unwrap().code().is_some()
+        assert_runs(&child, &format!("killed {after_us} µs after request {request}"));
+        is_unharmed
     };
     let first_unharmed = (1..REQUESTS).find(|request| killed_at(*request, 0)).unwrap();
     assert!(first_unharmed > 20, "{first_unharmed}");
@@ -174,6 +184,28 @@ fn a_killed_keel_does_not_kill_the_program() {
     let journal = attach(&bench, &child, 20);
     assert!(!journal.events.is_empty());
     assert_eq!(left_behind(&child), "");
+    end(child);
+}
+
+/// The visited thread continues when the thread of keel has ended that visits it. The other threads
+/// of keel may need long to end, and must not be waited for. The program looks at its policy.
+#[test]
+fn the_priority_of_a_visit_ends_with_the_thread_that_gave_it() {
+    let _one = ONE.lock();
+    let bench = Bench::new();
+    let child = start(&mut Command::new(bench.compile("visited.c", &[])));
+    let killer = bench.compile_library("killed.c");
+    for request in [3, 6] {
+        let at = [("KILLED_AT", request), ("KILLED_SLOWLY", 1)];
+        assert!(!attach_killed(&bench, &child, &killer, &at));
+        // It gives its policy a second to return.
+        std::thread::sleep(Duration::from_millis(1500));
+        assert_runs(&child, &format!("killed at request {request}"));
+    }
+    // The thread runs for long before it is stopped, and creates processes.
+    let at = [("KILLED_AT", 1), ("KILLED_AFTER_US", 50_000)];
+    assert!(!attach_killed(&bench, &child, &killer, &at));
+    assert_runs(&child, "killed before the stop");
     end(child);
 }
 

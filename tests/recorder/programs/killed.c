@@ -1,5 +1,6 @@
 /* A library to preload into the process that attaches: kills it with SIGKILL before its request
- * number KILLED_AT to trace or change another process, and KILLED_AFTER_US later. */
+ * number KILLED_AT to trace or change another process, and KILLED_AFTER_US later. With
+ * KILLED_SLOWLY its files stay open for 3 s longer, as if its other threads ended late. */
 #include "common.h"
 #include <stdarg.h>
 #include <sys/syscall.h>
@@ -11,6 +12,10 @@ static long asked(long number, long a, long b, long c, long d, long e, long f) {
     const char* after = getenv("KILLED_AFTER_US");
     if (at != NULL && ++count == atoi(at)) {
         if (after != NULL) usleep((useconds_t)atoi(after));
+        if (getenv("KILLED_SLOWLY") != NULL && fork() == 0) {
+            sleep(3);
+            _exit(0);
+        }
         kill(getpid(), SIGKILL);
     }
     return syscall(number, a, b, c, d, e, f);

@@ -1,12 +1,13 @@
 /* visited: waits in poll and in nanosleep again and again until its input ends, with values of its
  * own in the registers that a system call keeps. Afterwards compares them, the result, errno, the
- * signal mask, the signal stack and the policy. Exits with 7 if one of them or a block has changed.
- * Prints a line at the start. x86-64 with AVX. */
+ * signal mask, the signal stack and the policy, also that of a child. Exits with 7 if one of them
+ * or a block has changed. Prints a line at the start. x86-64 with AVX. */
 #include "common.h"
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 
 struct state {
@@ -39,11 +40,23 @@ static void require(int holds, const char* what) {
     _exit(7);
 }
 
-/* Another process restores it if keel was killed. */
+/* Another process restores it if keel was killed. A visit that begins changes it again. */
 static int policy_returns(void) {
     struct timespec time = {.tv_nsec = 1000000};
-    for (int i = 0; i < 1000 && sched_getscheduler(0) != SCHED_OTHER; i++) nanosleep(&time, NULL);
-    return sched_getscheduler(0) == SCHED_OTHER;
+    for (int i = 0; i < 1000; i++) {
+        if (sched_getscheduler(0) == SCHED_OTHER) return 1;
+        nanosleep(&time, NULL);
+    }
+    return 0;
+}
+
+/* A child would keep the policy of a visit for ever. */
+static int child_has_usual_policy(void) {
+    int status = 1;
+    pid_t child = fork();
+    if (child == 0) _exit(sched_getscheduler(0) != SCHED_OTHER);
+    waitpid(child, &status, 0);
+    return status == 0;
 }
 
 static void wait_once(int sleeps, long round) {
@@ -68,6 +81,7 @@ static void wait_once(int sleeps, long round) {
     sigprocmask(SIG_SETMASK, NULL, &mask_after);
     require(memcmp(&mask, &mask_after, sizeof(long)) == 0, "the signal mask");
     sigaltstack(NULL, &signals_after);
+    require(child_has_usual_policy(), "the policy of a child");
     require(policy_returns(), "the policy");
     require(signals_after.ss_sp == stack && signals_after.ss_flags == 0, "the signal stack");
 }

@@ -131,9 +131,7 @@ pub mod data {
     pub const REASON: usize = 6;
     pub const ERRNO_AT: usize = 7;
     pub const ERRNO_VALUE: usize = 8;
-    pub const POLICY: usize = 9;
-    pub const PRIORITY: usize = 10;
-    pub const CALLS: usize = 11;
+    pub const CALLS: usize = 9;
     pub const CALLS_MAX: usize = 3;
     /// A call's function, two arguments and result.
     pub const CALL_WORDS: usize = 4;
@@ -145,7 +143,7 @@ pub mod data {
 
 // `rbx` is the address of the data. Functions keep it and r12. The code makes the calls until one
 // returns 0, restores errno, marks the end, and gives keel time to restore the thread. Without keel
-// it then does so itself, and restores the policy.
+// it then does so itself.
 std::arch::global_asm!(
     ".pushsection .rodata.keel_visit,\"a\",@progbits",
     // The function that reads the code may be in another unit of compilation.
@@ -157,7 +155,7 @@ std::arch::global_asm!(
     "mov %rax, 56(%rbx)",
     "mov (%rax), %ecx",
     "mov %rcx, 64(%rbx)",
-    "lea 88(%rbx), %r12",
+    "lea 72(%rbx), %r12",
     "xor %eax, %eax",
     "2:",
     "mov (%r12), %rcx",
@@ -190,11 +188,6 @@ std::arch::global_asm!(
     "xor %r10d, %r10d",
     "mov $8, %r8d",
     "mov $271, %eax",
-    "syscall",
-    "xor %edi, %edi", // sched_setscheduler(0, policy, &priority)
-    "mov 72(%rbx), %rsi",
-    "lea 80(%rbx), %rdx",
-    "mov $144, %eax",
     "syscall",
     "mov 32(%rbx), %rsp",
     "mov $15, %eax", // rt_sigreturn

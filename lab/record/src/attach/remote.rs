@@ -350,9 +350,6 @@ impl<'a> Visited<'a> {
         words[data::WAIT + 1] = WAIT_FOR_KEEL_NS;
         words[data::FRAME] = self.frame + 8;
         words[data::IF_ZERO] = if_zero;
-        let (policy, priority) = self.urgent.theirs();
-        words[data::POLICY] = policy as u64;
-        words[data::PRIORITY] = priority as u64;
         for (call, at) in calls.iter().zip((data::CALLS..).step_by(data::CALL_WORDS)) {
             words[at..at + call.len()].copy_from_slice(call);
         }

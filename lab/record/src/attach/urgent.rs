@@ -2,14 +2,23 @@
 //! would wait for their turns in the middle of it, for 30 ms and more. So both get the policy
 //! `SCHED_FIFO` with the lowest priority, where the system permits it.
 //!
-//! keel may be killed meanwhile. The system does not restore a policy, so another process waits
-//! for the end of keel and then restores it: a child of keel, for the time of the visit.
+//! keel may be killed meanwhile. The system does not restore a policy, so a child of keel does, for
+//! the time of the visit. The system sends it a signal when keel's thread ends, which is also when
+//! it lets the visited thread continue. The child does not wait for the end of the whole keel: on a
+//! busy machine the other threads of keel, which have no priority, take seconds to end.
 
-use std::io::{PipeWriter, Write as _, pipe};
+use std::io::{PipeReader, Read as _, pipe};
 use std::os::fd::AsRawFd as _;
 
 /// Policies under which a thread waits its turn.
 const NORMAL: [i32; 3] = [libc::SCHED_OTHER, libc::SCHED_BATCH, libc::SCHED_IDLE];
+
+/// The lowest one of `SCHED_FIFO`.
+const PRIORITY: i32 = 1;
+const RESET: i32 = libc::SCHED_RESET_ON_FORK;
+/// The policy of a visited thread. It runs with it before it stops, and again if keel was killed;
+/// threads and processes that it creates meanwhile get the normal policy.
+const FIRST: Scheduling = (libc::SCHED_FIFO | RESET, PRIORITY);
 
 /// A policy and its priority.
 pub type Scheduling = (i32, i32);
@@ -29,7 +38,7 @@ impl Urgent {
     pub fn new(thread: i32) -> Urgent {
         let (own, theirs) = (scheduling(0), scheduling(thread));
         if is_normal(own) {
-            set_scheduling(0, first(own));
+            set_scheduling(0, (libc::SCHED_FIFO | own.0 & RESET, PRIORITY));
         }
         let mut urgent = Urgent { thread, own, theirs, guard: None };
         if is_normal(theirs) && !is_normal(scheduling(0)) {
@@ -42,7 +51,7 @@ impl Urgent {
     /// Sets the other thread's policy once more.
     pub fn raise(&self) {
         if self.guard.is_some() {
-            set_scheduling(self.thread, first(self.theirs));
+            set_scheduling(self.thread, FIRST);
         }
     }
 
@@ -52,61 +61,77 @@ impl Urgent {
             set_scheduling(self.thread, self.theirs);
         }
     }
-
-    /// The policy that the other thread had.
-    pub fn theirs(&self) -> Scheduling {
-        self.theirs
-    }
 }
 
 impl Drop for Urgent {
     fn drop(&mut self) {
         self.lower();
-        if let Some(guard) = self.guard.take() {
-            guard.end();
-        }
+        drop(self.guard.take());
         set_scheduling(0, self.own);
     }
 }
 
-/// A child that restores a thread's policy if this process ends before the child.
+/// A child that restores a thread's policy if the thread of keel that has created it ends first.
 struct Guard {
     child: i32,
-    pipe: PipeWriter,
+    /// The child sees when all of keel has ended.
+    _reads: PipeReader,
 }
 
 impl Guard {
+    /// Returns when the child is ready, so that no policy is changed before. None: the system does
+    /// not permit the child to restore it.
     fn start(thread: i32, theirs: Scheduling) -> Option<Guard> {
-        let (reads, pipe) = pipe().ok()?;
+        let (mut reads, writes) = pipe().ok()?;
         // SAFETY: the child makes only system calls.
         let child = unsafe { libc::fork() };
         match child {
-            0 => restore_at_end(reads.as_raw_fd(), pipe.as_raw_fd(), thread, theirs),
-            1.. => Some(Guard { child, pipe }),
+            0 => restore_at_end(reads.as_raw_fd(), writes.as_raw_fd(), thread, theirs),
+            1.. => {
+                drop(writes);
+                let is_ready = reads.read_exact(&mut [0]).is_ok();
+                let guard = Guard { child, _reads: reads };
+                is_ready.then_some(guard)
+            }
             _ => None,
         }
     }
+}
 
-    fn end(mut self) {
-        // Without this byte the child would restore the policy again, which does no harm.
-        drop(self.pipe.write_all(&[0]));
-        drop(self.pipe);
-        // SAFETY: a null status is allowed.
-        unsafe { libc::waitpid(self.child, std::ptr::null_mut(), 0) };
+impl Drop for Guard {
+    fn drop(&mut self) {
+        // SAFETY: a child that was not waited for; a null status is allowed.
+        unsafe {
+            libc::kill(self.child, libc::SIGKILL);
+            libc::waitpid(self.child, std::ptr::null_mut(), 0);
+        }
     }
 }
 
-/// In the child: waits for a byte, or for the end of its parent.
+/// In the child: waits for the end of its parent's thread. If that came before the child could ask
+/// for a signal, nothing is to be restored, and it waits for the end of the parent.
 fn restore_at_end(reads: i32, writes: i32, thread: i32, theirs: Scheduling) -> ! {
-    let mut byte = 0_u8;
+    const ENDED: i32 = libc::SIGTERM;
     // SAFETY: system calls with valid pointers. The parent's signals are not this process's.
     unsafe {
-        let mut all: libc::sigset_t = std::mem::zeroed();
-        libc::sigfillset(&raw mut all);
-        libc::sigprocmask(libc::SIG_BLOCK, &raw const all, std::ptr::null_mut());
+        let mut signals: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut signals);
+        libc::sigprocmask(libc::SIG_BLOCK, &raw const signals, std::ptr::null_mut());
+        libc::sigemptyset(&raw mut signals);
+        libc::sigaddset(&raw mut signals, ENDED);
+        let signalled = libc::signalfd(-1, &raw const signals, libc::SFD_CLOEXEC);
         libc::setsid();
-        libc::close(writes);
-        if libc::read(reads, (&raw mut byte).cast(), 1) == 0 {
+        libc::close(reads);
+        // Only root may end `RESET`. This process runs before the thread, which may run for long.
+        let before = (libc::SCHED_FIFO, PRIORITY + 1);
+        let may_restore = set_scheduling(0, FIRST) && set_scheduling(0, before);
+        let is_ready =
+            may_restore && signalled >= 0 && libc::prctl(libc::PR_SET_PDEATHSIG, ENDED) == 0;
+        let byte = 0_u8;
+        if is_ready && libc::write(writes, (&raw const byte).cast(), 1) == 1 {
+            let wanted = |fd, events| libc::pollfd { fd, events, revents: 0 };
+            let mut ends = [wanted(signalled, libc::POLLIN), wanted(writes, 0)];
+            libc::poll(ends.as_mut_ptr(), 2, -1);
             set_scheduling(thread, theirs);
         }
         libc::_exit(0)
@@ -114,12 +139,7 @@ fn restore_at_end(reads: i32, writes: i32, thread: i32, theirs: Scheduling) -> !
 }
 
 fn is_normal((policy, _): Scheduling) -> bool {
-    NORMAL.contains(&(policy & !libc::SCHED_RESET_ON_FORK))
-}
-
-/// The policy of a thread that waits for no other one, instead of this one.
-fn first((policy, _): Scheduling) -> Scheduling {
-    (libc::SCHED_FIFO | policy & libc::SCHED_RESET_ON_FORK, 1)
+    NORMAL.contains(&(policy & !RESET))
 }
 
 /// A thread's policy and priority. 0 is the calling thread.
@@ -132,9 +152,9 @@ fn scheduling(thread: i32) -> Scheduling {
     }
 }
 
-/// Does nothing where the system does not permit it.
-fn set_scheduling(thread: i32, (policy, priority): Scheduling) {
+/// Returns whether the system permits it.
+fn set_scheduling(thread: i32, (policy, priority): Scheduling) -> bool {
     let parameter = libc::sched_param { sched_priority: priority };
     // SAFETY: the structure is valid.
-    unsafe { libc::sched_setscheduler(thread, policy, &raw const parameter) };
+    unsafe { libc::sched_setscheduler(thread, policy, &raw const parameter) == 0 }
 }
