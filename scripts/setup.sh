@@ -85,6 +85,7 @@ windows /usr/lib/wine/wine64|/usr/lib/x86_64-linux-gnu/wine wine64
 check clang-format clang-format
 check clang clang
 check python3 python3
+check /usr/x86_64-w64-mingw32/include/windows.h mingw-w64-x86-64-dev
 arm64 aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
 arm64 aarch64-linux-gnu-g++ g++-aarch64-linux-gnu
 arm64 /usr/aarch64-linux-gnu/lib/libc.so.6 libc6-dev-arm64-cross

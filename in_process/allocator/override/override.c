@@ -5,7 +5,12 @@
 #include "allocator/override/winner.h"
 #include "keel/keel.h"
 #include "os/memory.h"
+#if __has_include(<malloc.h>)
 #include <malloc.h>
+#else // OpenBSD
+#include <stddef.h>
+size_t malloc_usable_size(void* block);
+#endif
 #include <stdlib.h>
 
 // Not every C library declares these.

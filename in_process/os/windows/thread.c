@@ -46,7 +46,6 @@ void os_thread_exit_register(void (*on_exit)(void* value)) {
                              (const wchar_t*)(const void*)&keel_thread_notice, &module);
     SetLastError(saved);
     run_at_end = on_exit;
-    return stays;
 }
 
 void os_thread_exit_arm(void* value) {
