@@ -31,6 +31,8 @@ const MUCH: f64 = 10.0;
 /// And a little below this multiple.
 const A_LITTLE: f64 = 3.0;
 const MINUTE_NS: f64 = 60e9;
+/// What all calls of a run must save at least. The start of a process alone varies by more.
+const LEAST_NS: f64 = 100e3;
 /// A recording of at least so long says what the program does in a minute.
 const EXTRAPOLATED_NS: f64 = 10e9;
 
@@ -189,7 +191,8 @@ impl Choice<'_> {
 
     /// The time in all calls.
     fn time(&self) -> Stake {
-        let least = self.matters.program * self.all.comparison.journal.duration_ns as f64;
+        let share = self.matters.program * self.all.comparison.journal.duration_ns as f64;
+        let least = share.max(LEAST_NS);
         Stake { operation: ALL_OPERATIONS, figure: "mean", share: self.matters.time, least }
     }
 

@@ -7,10 +7,14 @@ const MIB: u64 = 1 << 20;
 
 /// A run of a million mallocs of `ns`.
 fn run(ns: u64, peak: u64) -> Run {
+    run_of(1_000_000, ns, peak)
+}
+
+fn run_of(calls: u64, ns: u64, peak: u64) -> Run {
     let mut malloc = Histogram::default();
     malloc.0.auto(true);
-    malloc.0.record_n(ns, 1_000_000).unwrap();
-    let inside_ns = [("malloc".to_owned(), ns as f64 * 1e6)].into();
+    malloc.0.record_n(ns, calls).unwrap();
+    let inside_ns = [("malloc".to_owned(), (ns * calls) as f64)].into();
     Run {
         latency: [("malloc".to_owned(), malloc)].into(),
         inside_ns,
@@ -195,6 +199,18 @@ fn own_threads_are_a_price() {
     let price = "In a run, keel's own threads use 20 ms of processor time. Its calls take 51 ms \
                  less than those of glibc.";
     assert!(found.more.contains(price), "{found:?}");
+}
+
+/// Twenty calls are too few to matter, however much they vary.
+#[test]
+fn a_program_that_hardly_allocates_has_nothing_to_gain() {
+    let few = |name: &str, times: [u64; 5]| AllocatorResult {
+        name: name.into(),
+        runs: times.map(|ns| run_of(20, 20 * ns, MIB)).into(),
+        ..AllocatorResult::default()
+    };
+    let found = advise(vec![few("glibc", SLOW), few("keel", NOISY)], 0);
+    assert_eq!(found.grade, "The choice of allocator hardly matters for this program.");
 }
 
 /// What a program does in a second says little about a minute of it.
