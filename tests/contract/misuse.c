@@ -93,7 +93,7 @@ TEST_DIES(a_free_inside_a_large_block_is_detected, SIGABRT,
 TEST_DIES(a_free_inside_a_huge_block_is_detected, SIGABRT,
           "keel: free of an address inside a block: 0x") {
     char* p = malloc(100u * MIB);
-    free(p + 4096);
+    free(p + 2048); // in the same slice: other addresses of a mapping are in no table
 }
 
 // The frees of a full page do not take the fast path, so they are checked.
