@@ -58,7 +58,7 @@ impl Urgent {
     /// Restores the other thread's policy.
     pub fn lower(&self) {
         if self.guard.is_some() {
-            set_scheduling(self.thread, self.theirs);
+            restore(self.thread, self.theirs);
         }
     }
 }
@@ -132,7 +132,7 @@ fn restore_at_end(reads: i32, writes: i32, thread: i32, theirs: Scheduling) -> !
             let wanted = |fd, events| libc::pollfd { fd, events, revents: 0 };
             let mut ends = [wanted(signalled, libc::POLLIN), wanted(writes, 0)];
             libc::poll(ends.as_mut_ptr(), 2, -1);
-            set_scheduling(thread, theirs);
+            restore(thread, theirs);
         }
         libc::_exit(0)
     }
@@ -140,6 +140,13 @@ fn restore_at_end(reads: i32, writes: i32, thread: i32, theirs: Scheduling) -> !
 
 fn is_normal((policy, _): Scheduling) -> bool {
     NORMAL.contains(&(policy & !RESET))
+}
+
+/// In two steps: the system ends the flag before it changes the policy, and copies both to a child
+/// that the thread creates in between.
+fn restore(thread: i32, (policy, priority): Scheduling) {
+    set_scheduling(thread, (policy | RESET, priority));
+    set_scheduling(thread, (policy, priority));
 }
 
 /// A thread's policy and priority. 0 is the calling thread.
