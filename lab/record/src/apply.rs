@@ -136,6 +136,11 @@ impl Applier {
     }
 
     #[cfg(test)]
+    pub fn known_paths(&self) -> usize {
+        self.origins.paths()
+    }
+
+    #[cfg(test)]
     pub fn known_threads(&self) -> usize {
         self.threads.len()
     }
@@ -306,8 +311,9 @@ impl Applier {
         self.early.is_some() && self.origins.size() >= self.stacks_max
     }
 
-    /// Forgets stacks of which no block is live. Before the next time, the stacks must double, so
-    /// it takes constant time for each. `queued`: the origins of events that are not applied yet.
+    /// Forgets stacks and modules of which no block is live. Before the next time, what is known
+    /// must double, so it takes constant time for each. `queued`: the origins of events that are
+    /// not applied yet.
     pub fn forget_stacks(&mut self, queued: impl Iterator<Item = u64>) {
         let Some((_, early)) = &mut self.early else { return };
         let reallocs = self.threads.values_mut().flat_map(|thread| &mut thread.reallocs);

@@ -248,6 +248,66 @@ fn stacks_without_live_blocks_are_forgotten() {
     assert_eq!(found, expected);
 }
 
+/// Likewise, of a program that loads and unloads libraries under changing names and at changing
+/// addresses: those of live blocks stay, and those that are mapped.
+#[test]
+fn modules_without_live_blocks_are_forgotten() {
+    const LIBRARIES: u64 = 5000;
+    const KEPT: u64 = 3;
+    let clock = Clock::start(CLOCK_MONOTONIC);
+    let origin = clock.now();
+    let filter = Filter { after_ns: u64::MAX, ..Filter::default() };
+    let mut assembler = Assembler::new(clock, origin, &filter);
+    let mut sink = WithStacks::default();
+    let at = |number: u64| number << 20;
+    let mapped = |number: u64| Mapping {
+        start: at(number),
+        end: at(number) + 0x1000,
+        offset: 0,
+        path: format!("/lib/{number}.so"),
+    };
+    let made = |time, from: u64, stack, address| {
+        let word = u64::from(op::MALLOC) | 1 << 8 | (stack | from) << 16;
+        RawEvent { time, address, size: 8, word }
+    };
+    assembler.add(0, &[event(origin, op::THREAD_BEGIN, TID, 1)]);
+    let (program, mut most) = (mapped(LIBRARIES + 1), 0);
+    for number in 1..=LIBRARIES {
+        let time = origin + number * 10;
+        let word = u64::from(op::STACK) | 1 << 8 | number << 16;
+        let stack = RawEvent { time, address: at(number) + 8, size: program.start + 16, word };
+        let mut events = vec![
+            stack,
+            made(time + 1, number, ring::ORIGIN_STACK, number * 64),
+            made(time + 2, at(number) + 4, 0, number * 64 + 32),
+        ];
+        if number != KEPT {
+            events.push(event(time + 3, op::FREE, number * 64, 0));
+            events.push(event(time + 3, op::FREE, number * 64 + 32, 0));
+        }
+        assembler.add(0, &events);
+        assembler.map(&[mapped(number), program.clone()]);
+        // The events of the last reading are not applied yet.
+        assembler.write(clock, time, &mut sink);
+        most = most.max(assembler.applier.known_paths());
+    }
+    assert!(most < 2500, "{most}");
+    assembler.begin_span(&mut sink);
+    assembler.write(clock, u64::MAX, &mut sink);
+    let facts = assembler.finish(&Names::default());
+    let path = |module: i64| facts.modules[usize::try_from(module).unwrap()].path.clone();
+    let rows = sink.0.iter().filter(|(op, _)| *op == Op::Malloc).map(|(_, origin)| {
+        let calls = facts.stacks.walk(origin.stack).map(|(module, _)| path(module));
+        (path(i64::from(origin.module)), calls.collect::<Vec<_>>())
+    });
+    let rows: Vec<(String, Vec<String>)> = rows.collect();
+    let expected = [KEPT, LIBRARIES].map(|number| {
+        let library = mapped(number).path;
+        [(library.clone(), vec![library.clone(), program.path.clone()]), (library, Vec::new())]
+    });
+    assert_eq!(rows, expected.concat());
+}
+
 #[test]
 fn events_after_the_stop_are_dropped() {
     let (mut assembler, origin) = assembler();

@@ -268,7 +268,7 @@ impl<'a> Collector<'a> {
     }
 
     fn look_for_unseen(&mut self) {
-        self.unseen.take_executed(self.session.executed());
+        self.unseen.take_executed(self.session.executed(), self.root_pid);
         let follow = self.options.follow_children;
         for found in self.unseen.look(self.images.values(), follow) {
             // Without its own program, the recording is not what the user asked for.
@@ -311,7 +311,7 @@ impl<'a> Collector<'a> {
         if failed != 0 {
             let error = std::io::Error::from_raw_os_error(failed as i32);
             let folder = self.session.folder().display();
-            self.problems.push(match failed as i32 {
+            let problem = match failed as i32 {
                 libc::EFBIG => "a process could not be recorded: its limit of file sizes is below \
                                 the size of its rings; raise it (ulimit -f)"
                     .to_owned(),
@@ -319,7 +319,11 @@ impl<'a> Collector<'a> {
                     "a process could not be recorded: no room for its rings in {folder} \
                      ({error}); use --spool to name a folder with enough free space"
                 ),
-            });
+            };
+            // Each new process may have it.
+            if !self.problems.contains(&problem) {
+                self.problems.push(problem);
+            }
         }
         let announced = control.spools.load(Acquire);
         if announced == self.announced && !self.postponed {
@@ -427,7 +431,10 @@ impl<'a> Collector<'a> {
             refuges: self.options.refuges.clone(),
             wait: self.options.wait.clone(),
         })));
-        let image = Image::new(pid, (process_path, index), spool, origin, metadata);
+        let mut image = Image::new(pid, (process_path, index), spool, origin, metadata);
+        if self.waiting.is_some() {
+            image.forget_ended();
+        }
         self.images.insert(number, image);
         number
     }

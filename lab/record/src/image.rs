@@ -1,5 +1,6 @@
 //! A program image of a recorded process, from the process's start or exec to its next exec or end.
 
+use crate::latest::Latest;
 use crate::memory::Sampler;
 use crate::origins::{self, Mapping};
 use crate::perf_map::PerfMap;
@@ -8,8 +9,7 @@ use crate::ring::{ORIGIN_STACK, RawEvent, op};
 use crate::rows::Names;
 use crate::session::{Spool, is_shortage};
 use keel_journal::{Memory, Metadata};
-use rustc_hash::{FxHashMap, FxHashSet};
-use std::collections::BTreeSet;
+use rustc_hash::FxHashSet;
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -26,6 +26,11 @@ const MAPS_ANYWAY_AFTER: Duration = Duration::from_millis(100);
 /// At this age an image gets rings for threads that it has not started yet. Before it, only threads
 /// that wait get them, because thousands of short processes need one ring each.
 const SPARE_RINGS_AFTER: Duration = Duration::from_millis(50);
+/// Of a recording that waits: threads that have ended, and files that are mapped no longer.
+const THREADS_KEPT: usize = 8192;
+const FILES_KEPT: usize = 256;
+/// Pages that are known to be unmapped.
+const UNMAPPED_MAX: usize = 1 << 16;
 
 /// The state that the collector keeps of an image that runs.
 pub struct Image {
@@ -44,7 +49,7 @@ pub struct Image {
     pub began: u64,
     admitted: Instant,
     pub metadata: Metadata,
-    names: FxHashMap<u64, keel_journal::Thread>,
+    names: Latest<u64, keel_journal::Thread>,
     names_read: Option<Instant>,
     names_cost: Duration,
     pub code: Code,
@@ -69,12 +74,18 @@ impl Image {
             began,
             admitted: Instant::now(),
             metadata,
-            names: FxHashMap::default(),
+            names: Latest::default(),
             names_read: None,
             names_cost: Duration::ZERO,
             code: Code::default(),
             memory: Sampler::default(),
         }
+    }
+
+    /// The recording waits, perhaps for days.
+    pub fn forget_ended(&mut self) {
+        self.names.keep(THREADS_KEPT);
+        self.code.files.keep(FILES_KEPT);
     }
 
     /// Whether its process has ended.
@@ -107,7 +118,9 @@ impl Image {
         let program = program.chars().take(15).collect();
         self.names_read = None;
         let code = PerfMap::find(self.pid, SystemTime::now() - self.admitted.elapsed());
-        Names { threads: self.names.clone(), program, code, files: self.code.files.clone() }
+        let threads = self.names.iter().map(|(id, thread)| (*id, thread.clone())).collect();
+        let files = self.code.files.iter().map(|(file, ())| file.clone()).collect();
+        Names { threads, program, code, files }
     }
 
     /// What is known of its memory.
@@ -130,8 +143,9 @@ impl Image {
         }
         let began = Instant::now();
         self.names_read = Some(began);
-        let tasks =
-            std::fs::read_dir(format!("/proc/{}/task", self.pid)).into_iter().flatten().flatten();
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid));
+        let tasks: Vec<_> = tasks.into_iter().flatten().flatten().collect();
+        self.names.begin(tasks.len());
         for task in tasks {
             let Some(id) = task.file_name().to_str().and_then(|id| id.parse().ok()) else {
                 continue;
@@ -180,8 +194,7 @@ pub struct Code {
     ranges: Vec<(u64, u64)>,
     /// The range found last.
     last: (u64, u64),
-    /// All files so far.
-    files: BTreeSet<PathBuf>,
+    files: Latest<PathBuf, ()>,
     /// Pages without a mapping.
     unmapped: FxHashSet<u64>,
     unknown_pages: Vec<u64>,
@@ -198,9 +211,10 @@ impl Code {
     pub fn take(&mut self, mappings: &[Mapping]) {
         self.ranges = mappings.iter().map(|mapping| (mapping.start, mapping.end)).collect();
         self.ranges.sort_unstable();
+        self.files.begin(mappings.len());
         for mapping in mappings.iter().filter(|mapping| !mapping.path.is_empty()) {
             if !self.files.contains(Path::new(&mapping.path)) {
-                self.files.insert(PathBuf::from(&mapping.path));
+                self.files.insert(PathBuf::from(&mapping.path), ());
             }
         }
         self.last = (0, 0);
@@ -242,6 +256,14 @@ impl Code {
         true
     }
 
+    /// Without a page here, an event from it only causes another reading.
+    fn add_unmapped(&mut self, page: u64) {
+        if self.unmapped.len() >= UNMAPPED_MAX {
+            self.unmapped.clear();
+        }
+        self.unmapped.insert(page);
+    }
+
     /// Reads the mappings, unless they were read within `MAPS_EVERY`.
     fn read(&mut self, pid: u32) -> Option<Vec<Mapping>> {
         if self.read.is_some_and(|at| at.elapsed() < MAPS_EVERY) {
@@ -260,7 +282,7 @@ impl Code {
         // Pages that are still unmapped do not cause another read.
         for page in std::mem::take(&mut self.unknown_pages) {
             if self.is_unknown(page << 12 | 0xfff) {
-                self.unmapped.insert(page);
+                self.add_unmapped(page);
             }
         }
         self.unknown_pages.clear();
@@ -295,7 +317,25 @@ pub fn open_pidfd(pid: u32) -> io::Result<OwnedFd> {
 
 #[cfg(test)]
 mod tests {
-    use super::policy_of;
+    use super::{Code, FILES_KEPT, UNMAPPED_MAX, policy_of};
+    use crate::origins::Mapping;
+
+    /// Of a program that loads and unloads a library under changing names, and makes code.
+    #[test]
+    fn files_and_pages_of_earlier_code_are_forgotten() {
+        let mut code = Code::default();
+        code.files.keep(FILES_KEPT);
+        let map = |start: u64, path: String| Mapping { start, end: start + 9, offset: 0, path };
+        for library in 0..2000 {
+            let path = format!("/lib/{library}.so");
+            code.take(&[map(0x1000, "/bin/game".to_owned()), map(0x2000 + library, path)]);
+        }
+        let files = code.files.iter().count();
+        assert!((FILES_KEPT..=2 * FILES_KEPT + 8).contains(&files), "{files} files");
+        assert!(code.files.contains(std::path::Path::new("/bin/game")));
+        (0..200_000).for_each(|page| code.add_unmapped(page));
+        assert!(code.unmapped.len() <= UNMAPPED_MAX, "{} pages", code.unmapped.len());
+    }
 
     #[test]
     fn scheduling_classes_are_those_of_the_kernel() {

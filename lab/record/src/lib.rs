@@ -24,6 +24,7 @@ mod encode;
 mod error;
 mod filter;
 mod image;
+mod latest;
 mod launch;
 mod lineage;
 mod live;

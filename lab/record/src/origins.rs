@@ -3,7 +3,7 @@
 use crate::described::Described;
 use crate::ring::{self, RawEvent};
 use keel_journal::{Module, Origin, Stacks};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 
 /// Code in the program's address space.
@@ -54,6 +54,8 @@ pub fn parse_maps(text: &str) -> Vec<Mapping> {
 pub struct Origins {
     /// Sorted by start; they do not overlap.
     mappings: BTreeMap<u64, Mapping>,
+    /// Where the mappings began at the last two readings.
+    present: [FxHashSet<u64>; 2],
     /// Code that is unloaded at a time, in ticks, up to which the rows have not been written; in
     /// the order of the times. At its addresses, the first one comes before `mappings`.
     leaving: Vec<(u64, Mapping)>,
@@ -91,6 +93,8 @@ impl Origins {
     /// from before a library was closed may still arrive. Stacks with addresses in new mappings are
     /// resolved again when an operation names them: these addresses are now other code.
     pub fn map(&mut self, mappings: &[Mapping]) {
+        let starts = mappings.iter().map(|mapping| mapping.start).collect();
+        self.present = [std::mem::take(&mut self.present[1]), starts];
         let is_new = |new: &&Mapping| self.mappings.get(&new.start) != Some(*new);
         let changed: Vec<&Mapping> = mappings.iter().filter(is_new).collect();
         if changed.is_empty() {
@@ -275,13 +279,23 @@ impl Origins {
         &self.stacks
     }
 
-    /// How many stacks, calls and pages it knows, which grows with the time.
-    pub fn size(&self) -> usize {
-        self.frames.len() + self.pending.len() + self.stacks.nodes.len() + self.pages.len()
+    /// Modules and mappings.
+    pub fn paths(&self) -> usize {
+        self.modules.len() + self.mappings.len()
     }
 
-    /// Forgets the stacks that neither `used` has nor later operations can name. `queued`: the
-    /// names in the operations that are not resolved yet. The stacks in `used` get other numbers.
+    /// How many stacks, calls, pages, modules and mappings it knows, which grows with the time.
+    pub fn size(&self) -> usize {
+        /// The paths take more memory than the rest.
+        const PATH: usize = 64;
+        let stacks = self.frames.len() + self.pending.len() + self.stacks.nodes.len();
+        self.paths() * PATH + stacks + self.pages.len()
+    }
+
+    /// Forgets the stacks and modules that neither `used` has nor later operations can name, and
+    /// the mappings that were in none of the last two readings: of these, all operations are
+    /// resolved. `queued`: the names in the operations that are not resolved yet. The stacks and
+    /// modules in `used` get other numbers.
     pub fn forget_stacks<'a>(
         &mut self,
         queued: impl Iterator<Item = u64>,
@@ -295,15 +309,32 @@ impl Origins {
         // They are resolved again when an operation names them.
         (self.named, self.pages) = Default::default();
         (self.sites, self.nodes) = Default::default();
+        let [before, now] = &self.present;
+        self.mappings.retain(|start, _| before.contains(start) || now.contains(start));
+        (self.module_indices, self.skipped) = Default::default();
+        let modules = std::mem::take(&mut self.modules);
         let old = std::mem::take(&mut self.stacks);
         let mut moved = FxHashMap::default();
         for origin in used {
-            origin.stack = self.keep(&old, origin.stack, &mut moved);
+            origin.module = self.keep_module(&modules, origin.module);
+            origin.stack = self.keep(&old, &modules, origin.stack, &mut moved);
         }
     }
 
+    /// Adds an old module again, and returns its new number.
+    fn keep_module(&mut self, old: &[Module], module: u32) -> u32 {
+        let path = old.get(module as usize).map(|module| module.path.clone());
+        path.map_or(module, |path| self.module(path))
+    }
+
     /// Adds an old stack again, and returns its new number.
-    fn keep(&mut self, old: &Stacks, stack: u32, moved: &mut FxHashMap<u32, u32>) -> u32 {
+    fn keep(
+        &mut self,
+        old: &Stacks,
+        modules: &[Module],
+        stack: u32,
+        moved: &mut FxHashMap<u32, u32>,
+    ) -> u32 {
         let (mut path, mut next) = (Vec::new(), i64::from(stack));
         if stack == Origin::NONE {
             return stack;
@@ -317,7 +348,10 @@ impl Origins {
         for call in path.into_iter().rev() {
             let (parent, site) = old.nodes[call as usize];
             let parent = u32::try_from(parent).map_or(-1, |parent| i64::from(moved[&parent]));
-            moved.insert(call, self.call(parent, old.sites[site as usize]));
+            let (module, address) = old.sites[site as usize];
+            let module = u32::try_from(module)
+                .map_or(-1, |module| i64::from(self.keep_module(modules, module)));
+            moved.insert(call, self.call(parent, (module, address)));
         }
         moved[&stack]
     }

@@ -9,8 +9,8 @@
 //! A journal begins with a copy of the tracker, whose live blocks become the prologue, and
 //! continues with the recent events. With [`Wait::On`] there are none, and the copy
 //! receives all events until the next signal. Memory: the live blocks and their stacks, twice while
-//! a journal is written; the stacks that the rings may name again; and the bytes of the recent
-//! events, which have a limit.
+//! a journal is written; the stacks that the rings may name again; the code that is mapped; and the
+//! bytes of the recent events, which have a limit.
 
 use crate::assemble::Assembler;
 use crate::machine;

@@ -6,7 +6,7 @@
 mod files;
 mod settings;
 
-use self::files::{file_is_hole, is_whole, open_spool, reserve};
+use self::files::{file_is_hole, is_whole, open_spool, release, reserve};
 pub use self::settings::Settings;
 use crate::contained::patch::{self, Patch};
 use crate::ring::{self, Control, RawEvent, RingEntry, RingHeader, Slot, SpoolHeader};
@@ -159,6 +159,7 @@ impl Session {
         if (&self.executed).read_to_end(&mut lines).is_err() {
             return Vec::new();
         }
+        release(&self.executed, lines.len());
         lines.split(|byte| *byte == b'\n').filter_map(Executed::parse).collect()
     }
 

@@ -73,3 +73,20 @@ fn sessions_of_other_users_stay() {
     create_in(parent.path());
     assert!(folder.join("control").is_file());
 }
+
+/// A program that executes others for days.
+#[test]
+fn reports_of_executed_programs_take_no_memory_when_they_were_read() {
+    let parent = tempfile::tempdir_in("/dev/shm").unwrap();
+    let session = Session::create(parent.path(), SETTINGS).unwrap();
+    let path = session.folder().join(ring::EXECUTED_NAME);
+    let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+    for round in 0..1000 {
+        let line = format!("{round} r /bin/{}\n", "x".repeat(500));
+        std::io::Write::write_all(&mut file, line.as_bytes()).unwrap();
+        let executed: Vec<u32> = session.executed().iter().map(|one| one.pid).collect();
+        assert_eq!(executed, [round]);
+    }
+    let kept = path.metadata().unwrap().blocks() * 512;
+    assert!(kept <= 2 * ring::PAGE_BYTES as u64, "{kept} bytes");
+}

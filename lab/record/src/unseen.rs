@@ -44,6 +44,13 @@ struct Executing {
     reason: Option<String>,
 }
 
+/// How often a program ran, and whether the recorded program's own process did so.
+#[derive(Default)]
+struct Ran {
+    times: u64,
+    is_own: bool,
+}
+
 /// The state between the looks.
 pub struct Unseen {
     recorder: String,
@@ -58,7 +65,7 @@ pub struct Unseen {
     /// The last calls of exec, until it is known whether they succeeded.
     executing: Vec<Executing>,
     /// How often a program ran without a recording, by path and reason.
-    unrecorded: BTreeMap<(PathBuf, String), Vec<u32>>,
+    unrecorded: BTreeMap<(PathBuf, String), Ran>,
 }
 
 impl Unseen {
@@ -73,8 +80,8 @@ impl Unseen {
         Unseen { recorder, folder, patched, looked, suspects, reported, executing, unrecorded }
     }
 
-    /// Takes the calls of exec since the last time.
-    pub fn take_executed(&mut self, executed: Vec<Executed>) {
+    /// Takes the calls of exec since the last time. `root`: the process of the recorded program.
+    pub fn take_executed(&mut self, executed: Vec<Executed>, root: u32) {
         for Executed { pid, how, path } in executed {
             if how == How::Failed {
                 if let Some(at) = self.executing.iter().rposition(|one| one.pid == pid) {
@@ -89,7 +96,7 @@ impl Unseen {
         // A failed call returns at once.
         const KEPT: usize = 64;
         let known = self.executing.len().saturating_sub(KEPT);
-        self.conclude(known);
+        self.conclude(known, root);
     }
 
     /// Why the program cannot be recorded.
@@ -106,14 +113,16 @@ impl Unseen {
         }
     }
 
-    fn conclude(&mut self, count: usize) {
+    fn conclude(&mut self, count: usize, root: u32) {
         for Executing { pid, path, reason } in self.executing.drain(..count) {
             let Some(reason) = reason else { continue };
             let known = self.reported.iter().any(|(other, program)| {
                 *other == pid && std::fs::metadata(&path).is_ok_and(|of| file(&of) == *program)
             });
             if !known && self.unrecorded.len() < REPORTS_MAX {
-                self.unrecorded.entry((path, reason)).or_default().push(pid);
+                let ran = self.unrecorded.entry((path, reason)).or_default();
+                ran.times += 1;
+                ran.is_own |= pid == root;
             }
         }
     }
@@ -121,14 +130,14 @@ impl Unseen {
     /// The programs that ran without a recording, one line for each, and whether the process `root`
     /// is one of them.
     pub fn unrecorded(&mut self, root: u32) -> Vec<(bool, String)> {
-        self.conclude(self.executing.len());
-        let line = |((path, reason), pids): (&(PathBuf, String), &Vec<u32>)| {
-            let times = match pids.len() {
+        self.conclude(self.executing.len(), root);
+        let line = |((path, reason), ran): (&(PathBuf, String), &Ran)| {
+            let times = match ran.times {
                 1 => "once".to_owned(),
                 more => format!("{more} times"),
             };
             let text = format!("{} ran {times} and is not recorded: {reason}", path.display());
-            (pids.contains(&root), text)
+            (ran.is_own, text)
         };
         self.unrecorded.iter().map(line).collect()
     }

@@ -13,7 +13,7 @@ use std::process::ExitStatus;
 impl Collector<'_> {
     /// Ends all journals and collects the results.
     pub fn finish(mut self, program: &Path, status: Option<ExitStatus>) -> Recorded {
-        self.unseen.take_executed(self.session.executed());
+        self.unseen.take_executed(self.session.executed(), self.root_pid);
         for (is_own, text) in self.unseen.unrecorded(self.root_pid) {
             // Without its own program, the recording is not what the user asked for.
             if is_own { self.problems.push(text) } else { self.notes.push(text) }

@@ -2,7 +2,7 @@
 
 use crate::ring;
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Seek as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
@@ -36,5 +36,16 @@ pub fn reserve(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     match unsafe { libc::posix_fallocate(file.as_raw_fd(), offset as i64, bytes as i64) } {
         0 => Ok(()),
         error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+/// Gives back the memory of what was read from a file, at last so many bytes: the file grows for as
+/// long as the recording. The positions of what follows stay.
+pub fn release(mut file: &File, bytes: usize) {
+    let how = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    let read = file.stream_position().unwrap_or(0);
+    if bytes > 0 {
+        // SAFETY: a system call on a descriptor that we own. If it fails, the memory stays.
+        unsafe { libc::fallocate(file.as_raw_fd(), how, 0, read as i64) };
     }
 }
