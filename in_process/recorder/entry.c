@@ -20,8 +20,8 @@ USED_BELOW uint32_t keel_entry_save(size_t index, const struct entry_registers* 
 }
 
 // From the higher address: the return address, the caller's rbp (where rbp points), the registers
-// in the reverse order of struct entry_registers, the index, enum save, and the state. Unwind tables
-// describe it, so call stacks and exceptions pass.
+// in the reverse order of struct entry_registers, the index, enum save, and the state. The unwind
+// tables describe it, so call stacks and exceptions pass.
 __asm__(".pushsection .text\n"
         ".p2align 4\n"
         ".hidden keel_entry\n"

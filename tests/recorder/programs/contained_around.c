@@ -1,4 +1,4 @@
-// A malloc in the program that hands its calls to the next one, which it looks up at the first
+// A malloc in the program that passes its calls on to the next one, which it looks up at the first
 // call, as programs do that count their allocations. With -DJUMP, a first call of malloc ends by a
 // longjmp. Each makes 1000 calls of malloc with 1001 bytes, and frees the blocks.
 #define _GNU_SOURCE
