@@ -33,6 +33,8 @@ counting='keeper|slow_paths|growth|refills|cold_pages|mappings|policy|headroom|s
 counting+='|near_limit'
 left_out "^allocator_($counting)\$" \
     "they count page faults and resident pages, or need 2 TiB of address space; the same"
+[ "$machine" != s390x ] || left_out '^allocator_faults$' \
+    "it reads /proc/self/pagemap, whose words have this machine's order of bytes"
 left_out '^api/(keeper/.*|one_thread|failing_calls|machine)$' \
     "they count threads or calls, to which the emulator adds its own, or define open"
 left_out '_counted$|^checked/|^interleavings|^contention|^bounds' \

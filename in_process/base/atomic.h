@@ -21,7 +21,7 @@ typedef _Atomic(uint32_t) atomic_state; // a lock word or a small state
 _Static_assert(sizeof(atomic_word) == sizeof(uintptr_t), "atomics contain no lock");
 _Static_assert(sizeof(atomic_bits) == 8, "atomics contain no lock");
 
-#if defined(__s390x__)
+#if defined(__s390x__) || defined(__powerpc64__)
 // For x = atomic_swap(p, x), GCC 12 loads the old value into the register of the new one and then
 // stores the old value. So here the new one stays in use.
 #define ATOMIC_EXCHANGE(p, v, order)                                                               \
