@@ -72,6 +72,7 @@ CHECK_LEAVE_OUT+="other_programs_can_be_started_from_a_busy_process "
 CHECK_LEAVE_OUT+="a_busy_process_can_become_another_program "
 CHECK_LEAVE_OUT+="the_child_of_a_busy_process_allocates_and_frees_its_parents_blocks "
 CHECK_LEAVE_OUT+="a_child_can_start_threads_while_its_parent_starts_threads "
+CHECK_LEAVE_OUT+="a_fork_locks_and_unlocks_the_zone "
 export CHECK_LEAVE_OUT
 
 mkdir -p build
