@@ -5,7 +5,7 @@
 //
 //   the function                    the recorder's memory, at most 2 GiB away
 //   +---------------------------+   +----------------------------------+
-//   | endbr64, if it has one    | .>| jmp to the recorder's function   |
+//   | endbr64, if it has one    | .>| push name; jmp to recorder/entry |
 //   | jmp ----------------------|-' | endbr64                          | <- called by the recorder
 //   | (rest of the replaced)    |   | code: the replaced instructions, |
 //   | the other instructions  <-|---|       and a jmp back             |

@@ -3,7 +3,7 @@
 // A compiler that sees a function together with its caller knows which registers the function
 // leaves unchanged, may keep values in them across a call (GCC's -fipa-ra), and need not align the
 // stack. So the way preserves all registers but that of the result, and aligns the stack. The state
-// of the vectors is large: 2.5 KiB on the caller's stack, and 150 ns. It is saved only for calls
+// of the vectors is large: 2.5 KiB on the caller's stack, and 180 ns. It is saved only for calls
 // that are not simple. The code of a simple one is compiled without vectors (CMakeLists.txt).
 #ifndef KEEL_RECORDER_ENTRY_H
 #define KEEL_RECORDER_ENTRY_H

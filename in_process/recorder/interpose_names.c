@@ -208,15 +208,15 @@ static bool is_inner(const struct call* call, enum inside_kind outer) {
 #define NAME(symbol, does, ...) [NAME_INDEX_##symbol] = {.kind = (does), __VA_ARGS__},
 static const struct name names[ALL_NAMES_COUNT] = {ALLOCATOR_NAMES(NAME) PROGRAM_NAMES(NAME)};
 
+// `frame`: where the stack of the function that calls it ends.
 static __attribute__((noinline)) uintptr_t redirected(size_t index, const uintptr_t* arguments,
-                                                      const void* caller) {
+                                                      const void* caller, const void* frame) {
     struct call call = {.name = &names[index], .arguments = arguments, .caller = caller};
-    struct inside outer __attribute__((cleanup(inside_leave))) = recorder_thread.inside;
-    (void)outer;
-    const void* frame = __builtin_frame_address(0);
+    struct inside outer __attribute__((cleanup(inside_leave))) = {INSIDE_NONE, NULL};
+    if (inside_of(frame) != INSIDE_NONE) outer = recorder_thread.inside;
     bool allocates = call.name->kind == NAME_ALLOCATE || call.name->kind == NAME_STORE;
     call.next = (any_function)next_names[index];
-    if (is_inner(&call, inside_of(frame))) return next_call(&call);
+    if (is_inner(&call, outer.kind)) return next_call(&call);
     if (has_patches)
         recorder_thread.inside =
             (struct inside){allocates ? INSIDE_ALLOCATION : INSIDE_OTHER, frame};
@@ -224,14 +224,16 @@ static __attribute__((noinline)) uintptr_t redirected(size_t index, const uintpt
     return interpret(&call);
 }
 
-// A call that records one or two events into free slots, or that is no sample. If the program's
-// function calls others, and these use the slots, no register was expected to be unchanged.
+// A call that records nothing, or one or two events into free slots. If the program's function calls
+// others, and these use the slots, no register was expected to be unchanged.
 static bool is_simple(size_t index, const struct entry_registers* registers) {
     enum { SLOTS = 64 };
     const struct thread* thread = &recorder_thread;
     const struct call call = {.name = &names[index], .arguments = registers->arguments};
     const uint32_t number = atomic_get(&session.number);
-    if (session_state() != SESSION_ON) return false;
+    const uint32_t state = session_state();
+    if (call.name->kind == NAME_STRING || call.name->kind == NAME_DESTROY) return false;
+    if (state != SESSION_ON) return state == SESSION_OFF;
     if (session.sample_bytes == 0)
         return thread->recording == number && thread->head + SLOTS < thread->limit &&
                session.stacks == 0;
@@ -245,7 +247,8 @@ static bool is_simple(size_t index, const struct entry_registers* registers) {
 static uintptr_t patched(size_t index, const struct entry_registers* registers,
                          const void* caller) {
     uint8_t kind = names[index].kind;
-    uintptr_t result = redirected(index, registers->arguments, caller);
+    const void* frame = registers + 1;
+    uintptr_t result = redirected(index, registers->arguments, caller, frame);
     return kind == NAME_FREE || kind == NAME_DESTROY ? registers->result : result;
 }
 
@@ -253,7 +256,8 @@ static uintptr_t patched(size_t index, const struct entry_registers* registers,
     static uintptr_t redirected_##symbol(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d,       \
                                          uintptr_t e, uintptr_t f) {                               \
         uintptr_t arguments[ARGUMENTS] = {a, b, c, d, e, f};                                       \
-        return redirected(NAME_INDEX_##symbol, arguments, __builtin_return_address(0));            \
+        return redirected(NAME_INDEX_##symbol, arguments, __builtin_return_address(0),             \
+                          __builtin_frame_address(0));                                             \
     }
 ALLOCATOR_NAMES(REDIRECTED)
 

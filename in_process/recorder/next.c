@@ -54,7 +54,8 @@ static int definition_search(struct dl_phdr_info* info, size_t size, void* data)
 }
 
 // A dlsym that fails allocates its message by the program's malloc, and the next one frees it. If
-// the program's free calls dlsym, that does not end. So dlsym is only called for what exists.
+// the program's free calls dlsym, that does not end. So dlsym is only called for what a loaded
+// object defines.
 static void* look_up(const char* name) {
     struct search search = {name, false};
     uintptr_t stub;

@@ -36,7 +36,7 @@ struct deleting {
 };
 
 // The outermost function of an allocator in the program that the thread is in (interpose_names.c).
-// A longjmp leaves it without notice: a call whose frame is not below `frame` is not inside.
+// A longjmp leaves it without notice: the next call whose frame is not below `frame` ends it.
 enum inside_kind { INSIDE_NONE, INSIDE_ALLOCATION, INSIDE_OTHER };
 struct inside {
     enum inside_kind kind;

@@ -6,7 +6,7 @@ mod common;
 
 use common::{Bench, Journal, whole};
 use keel_journal::{Metadata, Op, Origin};
-use keel_record::Options;
+use keel_record::{Options, Sample};
 use std::path::Path;
 
 /// The numbers of allocations, and of frees, in the order of contained.c.
@@ -128,6 +128,10 @@ fn changed_functions_leave_the_registers_alone() {
         let journal = whole(&recorded);
         assert_eq!((journal.count(Op::Malloc, 1500), journal.released(1500)), (100, 100));
     }
+    // Some calls are samples, and some are not.
+    let sample = Some(Sample { bytes: 3000, seed: 1 });
+    let recorded = keel_record::record(&Options { sample, ..bench.options(&program, &[]) });
+    assert_eq!(recorded.unwrap().status.code(), Some(0), "the same with samples");
 }
 
 #[test]
