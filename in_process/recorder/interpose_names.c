@@ -224,8 +224,8 @@ static __attribute__((noinline)) uintptr_t redirected(size_t index, const uintpt
     return interpret(&call);
 }
 
-// A call that records nothing, or one or two events into free slots. If the program's function calls
-// others, and these use the slots, no register was expected to be unchanged.
+// A call that records nothing, or one or two events into free slots. If the program's function
+// calls others, and these use the slots, no register was expected to be unchanged.
 static bool is_simple(size_t index, const struct entry_registers* registers) {
     enum { SLOTS = 64 };
     const struct thread* thread = &recorder_thread;
