@@ -420,7 +420,10 @@ impl Choice<'_> {
         let less = format!("allocation calls take {} less time than with {base}", lower_by(share));
         if stake.operation != FRAME {
             let time = self.per_minute(saved);
-            return (less, time.map_or_else(String::new, |time| format!("This saves {time}.")));
+            return (
+                less,
+                time.map_or_else(String::new, |time| format!("{} saves {time}.", self.name(index))),
+            );
         }
         let [with, before] = [with, before].map(duration);
         let what = match stake.figure {
@@ -529,7 +532,7 @@ impl Choice<'_> {
                 FRAME => format!("{} {}", duration(*ns), in_frame(stake.figure)),
                 _ => self.per_minute(*ns).unwrap_or_else(|| duration(*ns)),
             };
-            format!("Another allocator may save up to {saved}.")
+            format!("Another allocator may save up to {saved}, the end of its 95 % interval.")
         });
         let until_then = self.keeps().then_some(base);
         let sentences = [
@@ -539,7 +542,7 @@ impl Choice<'_> {
             calls_above(self.all.allocators, self.base, self.base),
         ];
         Advice {
-            grade: "It is not known whether the choice of allocator matters for this program."
+            grade: "It is not known whether another allocator is better for this program."
                 .to_owned(),
             sentence,
             more: self.completed(sentences),

@@ -80,7 +80,7 @@ fn a_saving_that_matters_is_named_with_its_price() {
     assert_eq!(found.grade, "The choice of allocator matters for this program.");
     assert_eq!(
         found.more,
-        "This saves 306 ms per minute (0.51 % of the recorded time). No call took more than 1 ms."
+        "keel saves 306 ms per minute (0.51 % of the recorded time). No call took more than 1 ms."
     );
 }
 
@@ -220,7 +220,7 @@ fn a_short_recording_is_not_extrapolated() {
     let found = advise(allocators, 1);
     assert_eq!(
         found.more,
-        "This saves 51 ms (5.1 % of the recorded 1 s). No call took more than 1 ms."
+        "keel saves 51 ms (5.1 % of the recorded 1 s). No call took more than 1 ms."
     );
     let slower = vec![result("glibc", &FAST, 10 * MIB), result("keel", &SLOW, 10 * MIB)];
     let avoid = "With glibc, allocation calls take 51 ms (5.1 % of the recorded 1 s). Avoid \
