@@ -5,8 +5,11 @@
 #include "os/process.h"
 #include <stdlib.h>
 
+typedef uintptr_t definition_function(const struct object* object, const char* name);
+
 struct search {
     const char* name;
+    definition_function* definition;
     bool after_own; // nothing counts before this library's object
     uintptr_t found;
 };
@@ -20,23 +23,31 @@ static int search_in(struct dl_phdr_info* info, size_t size, void* data) {
     if (search->after_own) {
         search->after_own = !object_is_ours(&object);
     } else if (has_symbols) {
-        search->found = object_definition(&object, search->name);
+        search->found = search->definition(&object, search->name);
     }
     return search->found != 0;
 }
 
-static void* find(const char* name, bool after_own) {
-    struct search search = {name, after_own, 0};
+static uintptr_t find(const char* name, definition_function* definition, bool after_own) {
+    struct search search = {name, definition, after_own, 0};
     (void)dl_iterate_phdr(search_in, &search);
-    return (void*)search.found;
+    return search.found;
 }
 
 void* os_symbol(const char* name) {
-    return find(name, false);
+    return (void*)find(name, object_definition, false);
 }
 
 void* os_next_symbol(const char* name) {
-    return find(name, true);
+    return (void*)find(name, object_definition, true);
+}
+
+static uintptr_t is_defined(const struct object* object, const char* name) {
+    return object_defines(object, name);
+}
+
+bool object_next_defines(const char* name) {
+    return find(name, is_defined, true) != 0;
 }
 
 char* os_real_path(const char* path, char* resolved) {

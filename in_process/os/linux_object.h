@@ -38,4 +38,7 @@ uintptr_t object_definition(const struct object* object, const char* name);
 // the same.
 bool object_defines(const struct object* object, const char* name);
 
+// The same for the objects after the caller's library in the order of look-up.
+bool object_next_defines(const char* name);
+
 #endif

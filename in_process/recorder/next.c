@@ -38,29 +38,12 @@ static uintptr_t object_of(const void* address) {
 // the others, so the first definitions are the program's. What only this library defines is none.
 static bool is_late;
 
-struct search {
-    const char* name;
-    bool is_behind; // the object of this library has passed
-};
-
-static int definition_search(struct dl_phdr_info* info, size_t size, void* data) {
-    (void)size;
-    struct search* search = data;
-    struct object object;
-    bool has_symbols = object_read(&object, info);
-    if (search->is_behind) return has_symbols && object_defines(&object, search->name);
-    search->is_behind = object_is_ours(&object);
-    return 0;
-}
-
 // A dlsym that fails allocates its message by the program's malloc, and the next one frees it. If
 // the program's free calls dlsym, that does not end. So dlsym is only called for what a loaded
 // object defines.
 static void* look_up(const char* name) {
-    struct search search = {name, false};
     uintptr_t stub;
-    if (!is_late)
-        return dl_iterate_phdr(definition_search, &search) != 0 ? dlsym(RTLD_NEXT, name) : NULL;
+    if (!is_late) return object_next_defines(name) ? dlsym(RTLD_NEXT, name) : NULL;
     void* found = (void*)hooks_definition(name, &stub);
     return found != NULL && object_of(found) == object_of(&next) ? NULL : found;
 }
