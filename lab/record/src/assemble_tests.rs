@@ -156,15 +156,25 @@ fn successive_threads_of_a_ring_keep_their_names() {
     assert_eq!(threads, [(TID, "a name of 15 ch"), (77, "program")]);
 }
 
-/// While a recording waits, which may take days.
+/// A recording that waits, which may take days: its clock, and when it began.
+fn waiting() -> (Clock, u64, Assembler) {
+    let clock = Clock::start(CLOCK_MONOTONIC);
+    let origin = clock.now();
+    let filter = Filter { after_ns: u64::MAX, ..Filter::default() };
+    (clock, origin, Assembler::new(clock, origin, &filter))
+}
+
+/// A malloc of 8 bytes that comes from an address, or from a stack with ORIGIN_STACK.
+fn made(time: u64, from: u64, address: u64) -> RawEvent {
+    RawEvent { time, address, size: 8, word: u64::from(op::MALLOC) | 1 << 8 | from << 16 }
+}
+
+/// While a recording waits.
 #[test]
 fn ended_threads_without_live_blocks_are_forgotten() {
     const THREADS: u64 = 20_000;
     const KEPT: u64 = 3;
-    let clock = Clock::start(CLOCK_MONOTONIC);
-    let origin = clock.now();
-    let filter = Filter { after_ns: u64::MAX, ..Filter::default() };
-    let mut assembler = Assembler::new(clock, origin, &filter);
+    let (clock, origin, mut assembler) = waiting();
     for serial in 1..=THREADS {
         let at = origin + serial * 10;
         let mut events = vec![event(at, op::THREAD_BEGIN, TID + serial, serial)];
@@ -205,20 +215,14 @@ impl RowSink for WithStacks {
 fn stacks_without_live_blocks_are_forgotten() {
     const STACKS: u64 = 300_000;
     const KEPT: u64 = 3;
-    let clock = Clock::start(CLOCK_MONOTONIC);
-    let origin = clock.now();
-    let filter = Filter { after_ns: u64::MAX, ..Filter::default() };
-    let mut assembler = Assembler::new(clock, origin, &filter);
+    let (clock, origin, mut assembler) = waiting();
     let mut sink = WithStacks::default();
     // Each has a caller of its own, which a common function calls.
     let described = |at, name: u64| {
         let word = u64::from(op::STACK) | 1 << 8 | name << 16;
         RawEvent { time: at, address: 0x1_0000 + name, size: 0x1000, word }
     };
-    let made = |at, name: u64, address| {
-        let word = u64::from(op::MALLOC) | 1 << 8 | (ring::ORIGIN_STACK | name) << 16;
-        RawEvent { time: at, address, size: 8, word }
-    };
+    let made = |at, name: u64, address| made(at, ring::ORIGIN_STACK | name, address);
     assembler.add(0, &[event(origin, op::THREAD_BEGIN, TID, 1)]);
     for name in 1..=STACKS {
         let at = origin + name * 10;
@@ -254,10 +258,7 @@ fn stacks_without_live_blocks_are_forgotten() {
 fn modules_without_live_blocks_are_forgotten() {
     const LIBRARIES: u64 = 5000;
     const KEPT: u64 = 3;
-    let clock = Clock::start(CLOCK_MONOTONIC);
-    let origin = clock.now();
-    let filter = Filter { after_ns: u64::MAX, ..Filter::default() };
-    let mut assembler = Assembler::new(clock, origin, &filter);
+    let (clock, origin, mut assembler) = waiting();
     let mut sink = WithStacks::default();
     let at = |number: u64| number << 20;
     let mapped = |number: u64| Mapping {
@@ -265,10 +266,6 @@ fn modules_without_live_blocks_are_forgotten() {
         end: at(number) + 0x1000,
         offset: 0,
         path: format!("/lib/{number}.so"),
-    };
-    let made = |time, from: u64, stack, address| {
-        let word = u64::from(op::MALLOC) | 1 << 8 | (stack | from) << 16;
-        RawEvent { time, address, size: 8, word }
     };
     assembler.add(0, &[event(origin, op::THREAD_BEGIN, TID, 1)]);
     let (program, mut most) = (mapped(LIBRARIES + 1), 0);
@@ -278,8 +275,8 @@ fn modules_without_live_blocks_are_forgotten() {
         let stack = RawEvent { time, address: at(number) + 8, size: program.start + 16, word };
         let mut events = vec![
             stack,
-            made(time + 1, number, ring::ORIGIN_STACK, number * 64),
-            made(time + 2, at(number) + 4, 0, number * 64 + 32),
+            made(time + 1, ring::ORIGIN_STACK | number, number * 64),
+            made(time + 2, at(number) + 4, number * 64 + 32),
         ];
         if number != KEPT {
             events.push(event(time + 3, op::FREE, number * 64, 0));
