@@ -2,7 +2,7 @@
 
 use super::growing;
 use keel_plan::Record;
-use keel_results::{Frame, FrameSums, Histogram};
+use keel_results::{Frame, FrameSums};
 
 /// The most frames that are listed.
 const MAX_FRAMES: usize = 100;
@@ -47,35 +47,46 @@ impl<'a> Frames<'a> {
     }
 
     fn close(&mut self) {
-        let ns = |ticks: u64| ticks as f64 / self.ticks_per_ns;
-        let frame = Frame {
-            frame: self.starts.get(self.at).map_or(0, |&(frame, _)| frame),
-            calls: self.calls,
-            ns: ns(self.ticks.iter().sum()),
-            busiest_ns: ns(self.ticks.iter().copied().max().unwrap_or(0)),
-        };
-        let uninterrupted = ns(self.uninterrupted) as u64;
-        // Frames without a call count with a time of 0.
-        let next = self.starts.get(self.at + 1).map_or(frame.frame + 1, |&(next, _)| next);
-        let empty = u64::from(next.saturating_sub(frame.frame + 1));
-        let count = |sums: &mut Histogram, value: u64| {
-            super::count(sums, value, 1);
-            if empty > 0 {
-                super::count(sums, 0, empty);
+        let (at, next) = self.around();
+        // What comes before the first mark is no frame: there the program starts.
+        if at > 0 {
+            let ns = |ticks: u64| ticks as f64 / self.ticks_per_ns;
+            let frame = Frame {
+                frame: at,
+                calls: self.calls,
+                ns: ns(self.ticks.iter().sum()),
+                busiest_ns: ns(self.ticks.iter().copied().max().unwrap_or(0)),
+            };
+            self.count([frame.ns, frame.busiest_ns, ns(self.uninterrupted)], 1);
+            self.sums.worst.push(frame);
+            if self.sums.worst.len() >= 8 * MAX_FRAMES {
+                self.prune();
             }
-        };
-        count(&mut self.sums.all_threads, frame.ns as u64);
-        count(&mut self.sums.busiest_thread, frame.busiest_ns as u64);
-        if let Some(sums) = &mut self.sums.uninterrupted {
-            count(sums, uninterrupted);
         }
-        self.sums.worst.push(frame);
-        if self.sums.worst.len() >= 8 * MAX_FRAMES {
-            self.prune();
+        // Frames without a call count with a time of 0.
+        let empty = u64::from(next.saturating_sub(at + 1));
+        if empty > 0 {
+            self.count([0.0; 3], empty);
         }
         self.calls = 0;
         self.ticks.fill(0);
         self.uninterrupted = 0;
+    }
+
+    /// The open frame and the next one with operations.
+    fn around(&self) -> (u32, u32) {
+        let at = self.starts.get(self.at).map_or(0, |&(frame, _)| frame);
+        (at, self.starts.get(self.at + 1).map_or(at + 1, |&(next, _)| next))
+    }
+
+    /// Counts frames whose calls take these times: of all threads, of the busiest one, and without
+    /// those that were only preempted.
+    fn count(&mut self, [all, busiest, uninterrupted]: [f64; 3], frames: u64) {
+        super::count(&mut self.sums.all_threads, all as u64, frames);
+        super::count(&mut self.sums.busiest_thread, busiest as u64, frames);
+        if let Some(sums) = &mut self.sums.uninterrupted {
+            super::count(sums, uninterrupted as u64, frames);
+        }
     }
 
     fn prune(&mut self) {
@@ -101,13 +112,13 @@ mod tests {
 
     #[test]
     fn calls_are_summed_by_frame_and_empty_frames_count() {
-        let starts = [(0, 0), (1, 2), (5, 3)];
+        let starts = [(1, 0), (2, 2), (6, 3)];
         let mut frames = Frames::new(&starts, 2, 2.0);
         for (row, thread, ticks) in [(0, 0, 20), (1, 1, 40), (2, 0, 100), (3, 1, 8), (4, 1, 8)] {
             frames.add(row, thread, ticks, if row == 0 { keel_plan::CAUSE_INTERRUPTED } else { 0 });
         }
         let sums = frames.finish().unwrap();
-        assert_eq!(sums.all_threads.0.len(), 6, "frames 2, 3 and 4 are empty");
+        assert_eq!(sums.all_threads.0.len(), 6, "frames 3, 4 and 5 are empty");
         assert_eq!(sums.all_threads.0.count_at(0), 3);
         let uninterrupted = sums.uninterrupted.unwrap().0;
         assert_eq!((uninterrupted.len(), uninterrupted.count_at(0)), (6, 3));
@@ -117,7 +128,20 @@ mod tests {
             .iter()
             .map(|frame| (frame.frame, frame.calls, frame.ns, frame.busiest_ns))
             .collect();
-        assert_eq!(worst, [(1, 1, 50.0, 50.0), (0, 2, 30.0, 20.0), (5, 2, 8.0, 8.0)]);
+        assert_eq!(worst, [(2, 1, 50.0, 50.0), (1, 2, 30.0, 20.0), (6, 2, 8.0, 8.0)]);
         assert!(Frames::new(&starts[..1], 1, 1.0).finish().is_none());
+    }
+
+    #[test]
+    fn what_comes_before_the_first_mark_is_no_frame() {
+        let starts = [(0, 0), (2, 2), (3, 3)];
+        let mut frames = Frames::new(&starts, 1, 1.0);
+        for (row, ticks) in [(0, 9000), (1, 9000), (2, 5), (3, 6)] {
+            frames.add(row, 0, ticks, 0);
+        }
+        let sums = frames.finish().unwrap();
+        assert_eq!((sums.all_threads.0.len(), sums.all_threads.0.max()), (3, 6), "1 is empty");
+        assert_eq!(sums.worst.iter().map(|one| one.frame).collect::<Vec<_>>(), [3, 2]);
+        assert_eq!(sums.worst[0].calls, 1);
     }
 }
