@@ -40,6 +40,12 @@ impl Frame {
         if self.module.is_empty() { &self.file } else { &self.module }
     }
 
+    /// Whether only the place in the module is known.
+    pub fn is_unnamed(&self) -> bool {
+        let offset = self.function.strip_prefix(self.module.as_str());
+        offset.is_some_and(|offset| offset.starts_with("+0x"))
+    }
+
     /// The function's name for a sentence: of a long one, without the arguments.
     pub fn short_function(&self) -> Cow<'_, str> {
         const LONG: usize = 60;

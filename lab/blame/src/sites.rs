@@ -84,13 +84,19 @@ fn frame(profile: &Profile, index: u32) -> &Frame {
     &profile.frames[index as usize]
 }
 
-/// The position of the innermost call that is in no wrapper; 0 if all are in wrappers.
+/// The position of the innermost call that is in no wrapper; 0 if all are in wrappers. A function
+/// without a name that a wrapper calls is a part of it.
 fn site_start(profile: &Profile, sample: &Sample, wrappers: &[String]) -> usize {
     let is_wrapper = |frame: &Frame| {
         frame.wrapper || wrappers.contains(&frame.function) || wrappers.contains(&frame.module)
     };
-    let mut frames = sample.frames.iter().map(|index| frame(profile, *index));
-    frames.position(|frame| !is_wrapper(frame)).unwrap_or(0)
+    let frames = || sample.frames.iter().map(|index| frame(profile, *index));
+    let mut callers = frames().skip(1).map(Some).chain([None]);
+    let mut calls = frames().zip(callers.by_ref());
+    let is_site = |(call, caller): (&Frame, Option<&Frame>)| {
+        !is_wrapper(call) && !(call.is_unnamed() && caller.is_some_and(is_wrapper))
+    };
+    calls.position(is_site).unwrap_or(0)
 }
 
 /// Function, file or module, and line.

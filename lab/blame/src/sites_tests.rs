@@ -75,3 +75,20 @@ fn compared_calls_are_added_up_by_site() {
     assert_eq!(found.sites[0].compared, [3, 2, 35, 11]);
     assert!(found.sites[1].compared.is_empty());
 }
+
+/// `game+0x10` is a function of which no name is known.
+#[test]
+fn a_function_without_a_name_inside_a_wrapper_is_a_part_of_it() {
+    let mut profile = profile();
+    profile.frames.extend([frame("game+0x10", 0, false), frame("sqlite3Malloc", 0, true)]);
+    let unnamed = profile.frames.len() as u32 - 2;
+    let site_of = |frames: Vec<u32>| {
+        let mut profile = profile.clone();
+        profile.samples.truncate(1);
+        profile.samples[0].frames = frames;
+        sites(&profile, 0, 1, Place::Line, &[]).sites[0].stack[0]
+    };
+    assert_eq!(site_of(vec![unnamed, unnamed + 1, 1]), 1);
+    assert_eq!(site_of(vec![unnamed, 1, unnamed + 1]), unnamed, "a caller that is no wrapper");
+    assert_eq!(site_of(vec![unnamed]), unnamed);
+}

@@ -1,5 +1,5 @@
-//! Functions that allocate for their callers: those of standard libraries, and functions such as
-//! `xmalloc`. A call site is the innermost call that is in none of them.
+//! Functions that allocate for their callers: those of standard libraries, and those whose names say
+//! it, such as `xmalloc`. A call site is the innermost call that is in none of them.
 
 /// Object files whose functions allocate for their callers: the beginnings of their names.
 const MODULES: [&str; 7] = [
@@ -22,30 +22,14 @@ const NAMESPACES: [&str; 6] =
 /// The same in programs in Rust. In C++, they may be namespaces of the program.
 const CRATES: [&str; 3] = ["alloc::", "core::", "hashbrown::"];
 
-/// Whole names of functions that only allocate.
-const NAMES: [&str; 21] = [
-    "malloc",
-    "calloc",
-    "realloc",
-    "free",
-    "strdup",
-    "strndup",
-    "xmalloc",
-    "xcalloc",
-    "xrealloc",
-    "xstrdup",
-    "xmemdup",
-    "g_malloc",
-    "g_malloc0",
-    "g_malloc_n",
-    "g_realloc",
-    "g_free",
-    "g_strdup",
-    "g_try_malloc",
-    "xzalloc",
-    "xfree",
-    "cfree",
-];
+/// The ends of words in names of functions that allocate or free for their callers: `xmalloc`,
+/// `sqlite3DbMallocRaw`, `ggc_internal_cleared_alloc`, `PyObject_Free`.
+const WORDS: [&str; 7] = ["alloc", "allocate", "free", "strdup", "strndup", "memdup", "calloc"];
+/// Not the destructors of objects, which interpreters call so.
+const DESTRUCTOR: &str = "dealloc";
+/// Words that may follow them, besides numbers: variants of the same function.
+const VARIANTS: [&str; 10] =
+    ["n", "nn", "raw", "zero", "usable", "array", "internal", "impl", "slow", "fast"];
 
 /// What is known about a function when it is judged.
 pub(crate) struct Function<'a> {
@@ -63,8 +47,58 @@ impl Function<'_> {
             || self.file.is_some_and(|file| SOURCES.iter().any(|part| file.contains(part)))
             || begins(&NAMESPACES)
             || (self.is_rust && begins(&CRATES))
-            || NAMES.contains(&name)
+            || allocates(name)
     }
+}
+
+/// Whether a function allocates or frees for its callers, by the last words of its name.
+fn allocates(qualified: &str) -> bool {
+    let words = words(last_part(qualified));
+    let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
+    let is_variant = |word: &&String| is_number(word) || VARIANTS.contains(&word.as_str());
+    let main = words.iter().rev().find(|word| !is_variant(word));
+    main.is_some_and(|word| {
+        WORDS.iter().any(|end| word.ends_with(end)) && !word.ends_with(DESTRUCTOR)
+    })
+}
+
+/// `grow` of `alloc::Pool<int>::grow(long)`.
+fn last_part(qualified: &str) -> &str {
+    let (mut depth, mut start) = (0_i32, 0);
+    for (at, character) in qualified.char_indices() {
+        match character {
+            '<' => depth += 1,
+            '>' => depth -= 1,
+            ':' if depth == 0 => start = at + 1,
+            '(' if depth == 0 && at > start => return before_template(&qualified[start..at]),
+            _ => {}
+        }
+    }
+    before_template(&qualified[start..])
+}
+
+fn before_template(name: &str) -> &str {
+    name.split('<').next().unwrap_or(name)
+}
+
+/// The words of a name in lower case: `sqlite3`, `db`, `malloc`, `raw` of `sqlite3DbMallocRaw`.
+fn words(name: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word = String::new();
+    let mut before = '_';
+    for character in name.chars().chain(['_']) {
+        let begins = !character.is_alphanumeric()
+            || (character.is_uppercase() && !before.is_uppercase())
+            || (character.is_ascii_digit() && before.is_alphabetic());
+        if begins && !word.is_empty() {
+            words.push(std::mem::take(&mut word));
+        }
+        if character.is_alphanumeric() {
+            word.extend(character.to_lowercase());
+        }
+        before = character;
+    }
+    words
 }
 
 /// The name of a demangled function without the return type, which names of templates begin with,
@@ -108,6 +142,39 @@ mod tests {
         assert!(is_wrapper("getdelim", None, "libc.so.6", false));
         assert!(is_wrapper("fopen", None, "libkeel_calls.so", false));
         assert!(is_wrapper("take", Some("/rustc/1234/library/core/src/option.rs"), "game", true));
+    }
+
+    #[test]
+    fn names_end_in_a_word_for_allocating() {
+        for name in [
+            "malloc",
+            "strndup",
+            "xmemdup",
+            "g_malloc0",
+            "g_malloc_n",
+            "zmalloc_usable",
+            "sqlite3DbMallocRawNN",
+            "sqlite3_free",
+            "_PyObject_Malloc",
+            "PyMem_RawFree",
+            "Perl_safesysmalloc",
+            "AllocSetAlloc",
+            "palloc0",
+            "ggc_internal_cleared_alloc(unsigned long, void (*)(void*), unsigned long)",
+            "game::Pool<Enemy>::allocate(unsigned long)",
+        ] {
+            assert!(is_wrapper(name, None, "game", false), "{name}");
+        }
+        for name in [
+            "list_dealloc",
+            "alloc_statistics",
+            "free_entry",
+            "carefree_walk",
+            "allocator::walk(int)",
+            "loader<xmalloc>::read()",
+        ] {
+            assert!(!is_wrapper(name, None, "game", false), "{name}");
+        }
     }
 
     #[test]

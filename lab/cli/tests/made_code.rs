@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
-/// Calls `allocate` through made code: push rbp; mov rbp, rsp; call rdi; pop rbp; ret.
+/// Calls `take` through made code: push rbp; mov rbp, rsp; call rdi; pop rbp; ret.
 const PROGRAM: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,9 +19,9 @@ const PROGRAM: &str = r#"
 #include <unistd.h>
 static const unsigned char code[] = {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3};
 static void* volatile kept;
-__attribute__((noinline)) static void allocate(void) { kept = malloc(1000); }
+__attribute__((noinline)) static void take(void) { kept = malloc(1000); }
 __attribute__((noinline)) static void load_level(void (*made)(void (*)(void))) {
-    for (int i = 0; i < 10; i++) made(allocate);
+    for (int i = 0; i < 10; i++) made(take);
     kept = NULL;
 }
 int main(void) {
@@ -58,14 +58,14 @@ fn code_that_a_program_made_is_named_by_its_map() {
     std::fs::remove_file(map).unwrap();
     let found: Value = serde_json::from_str(&keel(&["blame", "--json", "game.parquet"])).unwrap();
     let sites = found["sites"].as_array().unwrap();
-    let site = sites.iter().find(|site| site["stack"][0]["function"] == "allocate").unwrap();
+    let site = sites.iter().find(|site| site["stack"][0]["function"] == "take").unwrap();
     let functions: Vec<&str> = site["stack"]
         .as_array()
         .unwrap()
         .iter()
         .map(|frame| frame["function"].as_str().unwrap())
         .collect();
-    assert_eq!(functions[..4], ["allocate", "spawn", "load_level", "main"]);
+    assert_eq!(functions[..4], ["take", "spawn", "load_level", "main"]);
     assert_eq!(site["values"]["calls"], 10);
     let spawn = &site["stack"][1];
     assert_eq!((&spawn["file"], &spawn["line"]), (&"/game/level.js".into(), &12.into()));
