@@ -154,7 +154,6 @@ const describeAllocator = (panel) => {
   const parts = ["p50", "p999"]
     .filter((column) => summary.percentiles[column])
     .map((column) => `${figureLabel(column)} ${duration(summary.percentiles[column][0])}`);
-  parts.push(`worst ${duration(summary.worst[0])}`);
   stats.textContent = `${state.operation} ${parts.join("  ·  ")}`;
   const inView = panel.level ? callsInView(panel.level, state.view) : 0;
   const calls = panel.level

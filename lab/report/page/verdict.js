@@ -140,7 +140,7 @@ const drawVerdict = () => {
   putText("grade", advice.grade);
   putText("headline", advice.sentence || headline);
   putText("code-line", code);
-  putText("advice", advice.more);
+  byId("advice").replaceChildren(...advice.more.map((text) => make("li", { text })));
   byId("unseen").replaceChildren(...unseen.map((text) => make("li", { text })));
   drawChanges();
   drawAnswers();

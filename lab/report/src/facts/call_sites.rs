@@ -33,16 +33,28 @@ pub fn call_sites(profile: &Profile, comparison: &Comparison) -> Option<CallSite
 /// The lines of the program by the time in their calls with this allocator, longest first; None if
 /// its rows were not kept.
 pub fn code_costs(profile: &Profile, allocator: &str) -> Option<Vec<CodeCost>> {
-    let [time, calls] = ["time", "calls"].map(|name| profile.column(name, allocator));
-    let (time, calls) = (time?, calls?);
+    let [time, calls, bytes] =
+        ["time", "calls", "bytes"].map(|name| profile.column(name, allocator));
+    let (time, calls, bytes) = (time?, calls?, bytes?);
     let found = keel_blame::sites(profile, time, 1, Place::Line, &[]);
     let cost = |site: &Site| {
-        let first = profile.calls(&site.stack).first().copied();
-        let place = first.map(|frame| text_of(&frame.short_function(), frame));
+        let place = place_of(&profile.calls(&site.stack));
         let (ns, calls) = (site.values[time] as f64, site.values[calls]);
-        CodeCost { place: place.unwrap_or_default(), ns, calls }
+        CodeCost { place, ns, calls, frees: site.values[bytes] == 0 }
     };
     Some(found.sites.iter().map(cost).collect())
+}
+
+/// The innermost call, for a sentence. If it has no name, its innermost caller with a name, too.
+fn place_of(calls: &[&Frame]) -> String {
+    let Some(first) = calls.first() else { return String::new() };
+    let place = text_of(&first.short_function(), first);
+    match calls.iter().find(|call| !call.is_unnamed()).filter(|_| first.is_unnamed()) {
+        Some(caller) => {
+            format!("{place}, called through {}", text_of(&caller.short_function(), caller))
+        }
+        None => place,
+    }
 }
 
 /// The time over the budget on the allocator that has most of it; the time, if none has any.

@@ -12,11 +12,11 @@
 
 use super::cautions::remedy;
 use super::criteria::{Criterion, FEW_RUNS, Figure};
-use super::price::{background, calls_above, memory_price, peak};
-use super::sentences::{NAMES, in_frame, undecided};
+use super::price::{background, calls_above, memory_price};
+use super::sentences::{NAMES, in_frame};
 use super::used::{C_LIBRARY, Used, not_measured, used};
 use crate::figures::{AllocatorFigures, Matters, Spread, ratio};
-use crate::words::{bytes, duration, list, lower_by, percent_of};
+use crate::words::{duration, list, lower_by, percent_of};
 use keel_results::{ALL_OPERATIONS, Comparison, FRAME, Interval, figure_label};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -36,6 +36,8 @@ const LEAST_NS: f64 = 100e3;
 /// A recording of at least so long says what the program does in a minute.
 const EXTRAPOLATED_NS: f64 = 10e9;
 
+#[path = "alternatives.rs"]
+mod alternatives;
 #[path = "changes.rs"]
 mod changes;
 #[path = "stay.rs"]
@@ -50,8 +52,8 @@ pub struct Advice {
     pub grade: String,
     /// What to do, with its gain and its price.
     pub sentence: String,
-    /// Further sentences; may be empty.
-    pub more: String,
+    /// Further statements, of one or more sentences each; may be empty.
+    pub more: Vec<String>,
     /// Index of the advised allocator; None if none is advised.
     pub other: Option<usize>,
     /// Whether the runs vary too much for a decision.
@@ -60,6 +62,13 @@ pub struct Advice {
     /// The figure of frames that decided; None if the program has no frames.
     #[serde(skip)]
     pub frame_figure: Option<&'static str>,
+}
+
+impl Advice {
+    /// The further statements as one text.
+    pub fn text(&self) -> String {
+        self.more.join(" ")
+    }
 }
 
 /// What an allocator gains over the base in one figure.
@@ -112,7 +121,9 @@ pub fn advice(evidence: &Evidence<'_>, matters: Matters) -> Advice {
         Some(sentence) => Advice {
             grade: "It is not known whether another allocator is better for this program."
                 .to_owned(),
-            more: format!("Among the measured ones: {} {}", advice.sentence, advice.more),
+            more: std::iter::once(format!("Among the measured ones: {}", advice.sentence))
+                .chain(advice.more)
+                .collect(),
             sentence,
             ..advice
         },
@@ -291,9 +302,9 @@ impl Choice<'_> {
         let name = self.name(index);
         let saved = saving.iter().find(|one| one.0 == index).map_or(0.0, |one| one.1);
         let price = memory_price(self.all.allocators, index, self.base, self.matters.memory);
-        let (saving, amount) = self.saving(stake, index, saved);
+        let (less, amount) = self.saving(stake, index, saved);
         let what = self.setting(index).unwrap_or_else(|| format!("Use {name}"));
-        let sentence = format!("{what}: {saving}, and {price}.");
+        let sentence = format!("{what}: {less}, and {price}.");
         let degree = match saved / stake.least {
             much if much >= MUCH && much.is_finite() => "matters much",
             little if little < A_LITTLE => "matters a little",
@@ -301,12 +312,13 @@ impl Choice<'_> {
         };
         let sentences = [
             amount,
-            self.equals(index, ranked),
+            self.equals(stake, index, ranked, saving),
             self.slightly_slower(stake, index, ranked),
             self.too_noisy(index, ranked),
             self.avoid().0,
             background(&self.all.allocators[index], self.name(self.base), self.saved_in_run(index)),
             calls_above(self.all.allocators, self.base, index),
+            self.measuring(),
         ];
         Advice {
             grade: format!("The choice of allocator {degree} for this program."),
@@ -329,84 +341,6 @@ impl Choice<'_> {
         let figure = Figure { operation: stake.operation, name: stake.figure, step: 0.0, of: &at };
         let pairs = self.pairs(stake.operation);
         Criterion::default().rank(pairs, self.all.allocators, &figure)
-    }
-
-    /// The allocator to take: of those that may be lowest and save time, the one with the lowest
-    /// median; or one with less memory, if their difference is less than what matters to a program
-    /// that uses the base.
-    fn pick(&self, stake: &Stake, ranked: &Criterion, saving: &[(usize, f64)]) -> usize {
-        let saves = |index: &usize| saving.iter().any(|one| one.0 == *index);
-        let value = |index: usize| self.value(stake, index).unwrap_or(f64::MAX);
-        let lowest = |from: &mut dyn Iterator<Item = usize>| {
-            from.min_by(|a, b| value(*a).total_cmp(&value(*b)))
-        };
-        let may_be_lowest: Vec<usize> = ranked.best.iter().copied().filter(saves).collect();
-        let first = lowest(&mut may_be_lowest.iter().copied())
-            .or_else(|| lowest(&mut saving.iter().map(|one| one.0)))
-            .unwrap_or(self.base);
-        let memory = |index: usize| peak(&self.all.allocators[index]).unwrap_or(f64::MAX);
-        let slight = self.matters.time * value(self.base);
-        let near = |index: &usize| value(*index) - value(first) <= slight;
-        let leanest = may_be_lowest
-            .into_iter()
-            .filter(near)
-            .min_by(|a, b| memory(*a).total_cmp(&memory(*b)))
-            .unwrap_or(first);
-        let leaner = memory(leanest) <= memory(first) * (1.0 - self.matters.memory);
-        if leaner { leanest } else { first }
-    }
-
-    /// The others that may be lowest: the same as in the table and the answers.
-    fn equals(&self, index: usize, ranked: &Criterion) -> String {
-        let (names, _) = ranked.parted(self.all.allocators);
-        let own = self.name(index);
-        let others: Vec<&str> = names.iter().copied().filter(|name| *name != own).collect();
-        if others.is_empty() || !names.contains(&own) {
-            return String::new();
-        }
-        let equal = format!("{} may be just as good (no significant difference).", list(&others));
-        let memory = |index: &usize| peak(&self.all.allocators[*index]).unwrap_or(f64::MAX);
-        let leanest = ranked.best.iter().min_by(|a, b| memory(a).total_cmp(&memory(b)));
-        let least = leanest.filter(|least| {
-            **least != index && memory(least) <= memory(&index) * (1.0 - self.matters.memory)
-        });
-        match least {
-            Some(least) => {
-                let less = bytes(memory(&index) - memory(least));
-                format!("{equal} {} needs {less} less memory than {own}.", self.name(*least))
-            }
-            None if leanest == Some(&index) => {
-                format!("{equal} Of these, {own} needs the least memory.")
-            }
-            None => equal,
-        }
-    }
-
-    /// Those that are significantly slower, but by less than what matters.
-    fn slightly_slower(&self, stake: &Stake, index: usize, ranked: &Criterion) -> String {
-        let near = |other: &usize| {
-            *other != index
-                && !ranked.best.contains(other)
-                && self
-                    .ratio(stake, index, *other)
-                    .is_some_and(|ratio| ratio.low >= 1.0 && ratio.high < 1.0 + self.matters.time)
-        };
-        let near: Vec<usize> = self.others().filter(near).collect();
-        if near.is_empty() {
-            return String::new();
-        }
-        let verb = if near.len() == 1 { "is" } else { "are" };
-        let percent = 100.0 * self.matters.time;
-        format!("{} {verb} slower, but by less than {percent:.0} %.", self.names(&near))
-    }
-
-    fn too_noisy(&self, index: usize, ranked: &Criterion) -> String {
-        let noisy: Vec<&str> = self
-            .others()
-            .filter(|other| *other != index && ranked.noisy.contains(other))
-            .map(|other| self.name(other))
-            .collect();
-        if noisy.is_empty() { String::new() } else { undecided(&noisy, "slower") }
     }
 
     /// `allocation calls take 51 % less time than with glibc`, and the amount as a sentence. The
@@ -517,15 +451,17 @@ impl Choice<'_> {
     fn undecided(&self, unknown: &BTreeMap<usize, (Stake, f64)>) -> Advice {
         let indices: Vec<usize> = unknown.keys().copied().collect();
         let who = match indices.as_slice() {
+            all if all.len() > 1 && all.len() == self.others().count() => {
+                "another allocator is".to_owned()
+            }
             few if few.len() <= NAMES => {
                 format!("{} is", self.names(few).replace(" and ", " or "))
             }
             many => format!("{} of the other allocators are", many.len()),
         };
         let base = self.name(self.base);
-        let sentence = format!(
-            "The runs vary too much to show whether {who} better than {base} for this program."
-        );
+        let sentence =
+            format!("It is not known whether {who} better than {base} for this program.");
         let most = unknown.values().max_by(|a, b| a.1.total_cmp(&b.1));
         let bound = most.map_or_else(String::new, |(stake, ns)| {
             let saved = match stake.operation {
@@ -542,8 +478,7 @@ impl Choice<'_> {
             calls_above(self.all.allocators, self.base, self.base),
         ];
         Advice {
-            grade: "It is not known whether another allocator is better for this program."
-                .to_owned(),
+            grade: "No decision: the runs vary too much.".to_owned(),
             sentence,
             more: self.completed(sentences),
             is_undecided: true,
@@ -552,13 +487,13 @@ impl Choice<'_> {
     }
 
     /// The sentences that are not empty, and the limits of all of them.
-    fn completed<const N: usize>(&self, sentences: [String; N]) -> String {
+    fn completed<const N: usize>(&self, sentences: [String; N]) -> Vec<String> {
         let mut sentences: Vec<String> =
             sentences.into_iter().filter(|sentence| !sentence.is_empty()).collect();
         if self.all.runs < FEW_RUNS {
             sentences.push(format!("This advice is based on only {} runs.", self.all.runs));
         }
-        sentences.join(" ")
+        sentences
     }
 }
 

@@ -79,7 +79,7 @@ fn a_saving_that_matters_is_named_with_its_price() {
     );
     assert_eq!(found.grade, "The choice of allocator matters for this program.");
     assert_eq!(
-        found.more,
+        found.text(),
         "keel saves 306 ms per minute (0.51 % of the recorded time). No call took more than 1 ms."
     );
 }
@@ -93,7 +93,7 @@ fn slightly_slower_allocators_are_named() {
     ];
     let found = advise(allocators, 10);
     assert!(found.sentence.ends_with("peak memory is 20 MiB (20 %) lower."), "{found:?}");
-    assert!(found.more.contains(" other is slower, but by less than 5 %. "), "{found:?}");
+    assert!(found.text().contains(" other is slower, but by less than 5 %. "), "{found:?}");
 }
 
 /// The same times in another order of rounds: no difference is significant.
@@ -110,11 +110,14 @@ fn of_equally_fast_allocators_the_one_with_less_memory_is_recommended() {
     };
     let found = advise(field(110, 150), 10);
     assert!(found.sentence.starts_with("Use lean: "), "{found:?}");
-    let rival = " shuffled may be just as good (no significant difference). Of these, lean needs \
-                 the least memory. ";
-    assert!(found.more.contains(rival), "{found:?}");
+    let rival = " shuffled may be just as good (no significant difference). Of these, lean has \
+                 the lowest median and needs the least memory. ";
+    assert!(found.text().contains(rival), "{found:?}");
     assert!(advise(field(150, 110), 10).sentence.starts_with("Use shuffled: "));
 }
+
+#[path = "alternatives_tests.rs"]
+mod alternatives;
 
 #[test]
 fn table_answers_and_advice_name_the_same_equals() {
@@ -132,7 +135,7 @@ fn table_answers_and_advice_name_the_same_equals() {
     for index in &time.best {
         assert!(
             verdict.advice.sentence.contains(&allocators[*index].name)
-                || verdict.advice.more.contains(&allocators[*index].name),
+                || verdict.advice.text().contains(&allocators[*index].name),
             "{:?}",
             verdict.advice
         );
@@ -152,7 +155,7 @@ fn an_allocator_is_not_recommended_while_a_lower_one_may_be_better() {
     let found = advise(field, 10);
     assert_eq!(
         found.sentence,
-        "The runs vary too much to show whether lowest is better than glibc for this program."
+        "It is not known whether lowest is better than glibc for this program."
     );
 }
 
@@ -177,7 +180,7 @@ fn calls_above_a_millisecond_are_counted_without_interruptions() {
     let found = advise(field, 10);
     let counts = "Median number of calls above 1 ms in a run: keel 3, glibc 7, other 9. Calls that \
                   were only preempted (no page fault, system call or wait) are not counted.";
-    assert!(found.more.ends_with(counts), "{found:?}");
+    assert!(found.text().ends_with(counts), "{found:?}");
 }
 
 #[test]
@@ -188,7 +191,7 @@ fn a_median_of_no_long_calls_is_not_called_none() {
     let found = advise(field, 10);
     // No call was preempted, so none was left out.
     let counts = "Median number of calls above 1 ms in a run: keel 0, glibc 0.";
-    assert!(found.more.ends_with(counts), "{found:?}");
+    assert!(found.text().ends_with(counts), "{found:?}");
 }
 
 #[test]
@@ -198,7 +201,7 @@ fn own_threads_are_a_price() {
     let found = advise(field, 10);
     let price = "In a run, keel's own threads use 20 ms of processor time. Its calls take 51 ms \
                  less than those of glibc.";
-    assert!(found.more.contains(price), "{found:?}");
+    assert!(found.text().contains(price), "{found:?}");
 }
 
 /// Twenty calls are too few to matter, however much they vary.
@@ -219,14 +222,14 @@ fn a_short_recording_is_not_extrapolated() {
     let allocators = vec![result("glibc", &SLOW, 100 * MIB), result("keel", &FAST, 112 * MIB)];
     let found = advise(allocators, 1);
     assert_eq!(
-        found.more,
+        found.text(),
         "keel saves 51 ms (5.1 % of the recorded 1 s). No call took more than 1 ms."
     );
     let slower = vec![result("glibc", &FAST, 10 * MIB), result("keel", &SLOW, 10 * MIB)];
     let avoid = "With glibc, allocation calls take 51 ms (5.1 % of the recorded 1 s). Avoid \
                  keel: allocation calls take 102 ms (with glibc: 51 ms).";
     let found = advise(slower, 1);
-    assert!(found.more.starts_with(avoid), "{found:?}");
+    assert!(found.text().starts_with(avoid), "{found:?}");
 }
 
 #[test]
@@ -236,7 +239,7 @@ fn a_saving_without_effect_on_the_program_does_not_matter() {
     assert_eq!(found.sentence, "Stay with glibc: no other allocator saves enough time to matter.");
     assert_eq!(found.grade, "The choice of allocator hardly matters for this program.");
     assert_eq!(
-        found.more,
+        found.text(),
         "With glibc, allocation calls take 612 µs per minute (less than 0.01 % of the recorded \
          time). keel has the lowest median: 50 % less time in calls than glibc. This would save \
          306 µs per minute (less than 0.01 % of the recorded time). Savings below 0.1 % of the \
@@ -257,7 +260,7 @@ fn the_base_is_kept_if_the_others_are_slower() {
     );
     let avoid = "With glibc, allocation calls take 306 ms per minute (0.51 % of the recorded \
                  time). Avoid keel: allocation calls take 612 ms per minute (with glibc: 306 ms).";
-    assert!(found.more.starts_with(avoid), "{found:?}");
+    assert!(found.text().starts_with(avoid), "{found:?}");
 }
 
 #[test]
@@ -266,12 +269,12 @@ fn an_allocator_whose_runs_vary_is_never_recommended() {
     let found = advise(allocators, 10);
     assert_eq!(
         found.sentence,
-        "The runs vary too much to show whether keel is better than glibc for this program."
+        "It is not known whether keel is better than glibc for this program."
     );
     let remedy = "Repeat the comparison on a quiet machine, or with --runs 20. Until then, stay \
                   with glibc.";
-    assert!(found.more.starts_with("Another allocator may save up to "), "{found:?}");
-    assert!(found.more.contains(remedy), "{found:?}");
+    assert!(found.text().starts_with("Another allocator may save up to "), "{found:?}");
+    assert!(found.text().contains(remedy), "{found:?}");
 }
 
 #[test]
@@ -290,7 +293,7 @@ fn a_busy_machine_is_named_as_the_reason() {
     let found = advise(vec![steady, noisy, null], 10);
     let reason = "Other programs used the processors during 6 of the 10 runs. Repeat the \
                   comparison on an idle machine. Until then, stay with glibc.";
-    assert!(found.more.contains(reason), "{found:?}");
+    assert!(found.text().contains(reason), "{found:?}");
 }
 
 #[test]
@@ -339,13 +342,13 @@ fn allocators_that_are_worse_by_what_matters_are_named() {
     assert_eq!(found.sentence, "Stay with glibc: no other allocator saves enough time to matter.");
     let average = "With glibc, the calls of an average frame take 100 µs (0.60 % of a frame at 60 \
                    Hz).";
-    assert!(found.more.starts_with(average), "{found:?}");
+    assert!(found.text().starts_with(average), "{found:?}");
     let grade = "The choice of allocator hardly matters for this program. But some allocators are \
-                 slow: lock and worse.";
+                 clearly slower than glibc: lock and worse.";
     assert_eq!(found.grade, grade);
     let range = "Avoid lock and worse: the calls of a slow frame (p99) take 400 µs to 900 µs (with \
                  glibc: 100 µs; medians of the runs).";
-    assert!(found.more.contains(range), "{found:?}");
+    assert!(found.text().contains(range), "{found:?}");
 }
 
 #[test]
@@ -368,7 +371,7 @@ fn frames_are_judged_first() {
     let amount = "In 99 % of the frames, the calls take at most 500 µs instead of 2.00 ms (medians \
                   of the runs). The difference above, 75 %, is the mean over the rounds, so these \
                   two times can give a slightly different one.";
-    assert!(many.more.starts_with(amount), "{many:?}");
+    assert!(many.text().starts_with(amount), "{many:?}");
     assert_eq!(
         few.sentence,
         "Use keel: allocation calls take 75 % less time than with glibc in an average frame, and \
@@ -376,7 +379,7 @@ fn frames_are_judged_first() {
     );
     let amount = "The calls of an average frame take 500 µs instead of 2.00 ms (medians of the \
                   runs).";
-    assert!(few.more.starts_with(amount), "{few:?}");
+    assert!(few.text().starts_with(amount), "{few:?}");
 }
 
 #[test]
@@ -390,7 +393,7 @@ fn the_worst_of_few_frames_matters_if_it_can_make_a_frame_late() {
     );
     let amount = "The calls of the worst frame take 1.00 ms instead of 9.00 ms (medians of the \
                   runs).";
-    assert!(found.more.starts_with(amount), "{found:?}");
+    assert!(found.text().starts_with(amount), "{found:?}");
 }
 
 #[test]
@@ -406,7 +409,7 @@ fn frames_that_are_short_enough_do_not_matter() {
 #[test]
 fn few_runs_are_hedged_and_one_gives_no_advice() {
     let found = advise(vec![result("glibc", &SLOW[..3], MIB), result("keel", &FAST[..3], MIB)], 10);
-    assert!(found.more.ends_with("This advice is based on only 3 runs."), "{found:?}");
+    assert!(found.text().ends_with("This advice is based on only 3 runs."), "{found:?}");
     let found = advise(vec![result("glibc", &SLOW[..1], MIB), result("keel", &FAST[..1], MIB)], 10);
     assert_eq!(found, Advice::default());
     assert_eq!(advise(vec![result("glibc", &SLOW, MIB)], 10), Advice::default());
@@ -443,7 +446,7 @@ fn the_base_is_the_allocator_that_the_program_used() {
         found.sentence,
         "Stay with jemalloc: no other allocator saves enough time to matter."
     );
-    assert!(found.more.contains("With jemalloc, allocation calls take"), "{found:?}");
+    assert!(found.text().contains("With jemalloc, allocation calls take"), "{found:?}");
     let swapped = vec![result("glibc", &FAST, 100 * MIB), result("jemalloc", &SLOW, 100 * MIB)];
     let found = advise_user_of(JEMALLOC, swapped);
     assert!(
@@ -483,7 +486,8 @@ fn ten_kinds_of_programs_get_the_decision_of_an_expert() {
     };
     let glibc = result("glibc", &SLOW, 100 * MIB);
     let slightly = SLOW.map(|ns| ns - 2);
-    let hot = CodeCost { place: "parse (json.c:88)".into(), ns: 95e6, calls: 950_000 };
+    let hot =
+        CodeCost { place: "parse (json.c:88)".into(), ns: 95e6, calls: 950_000, frees: false };
     let ms = 1_000_000;
     // 100 ms of calls in 10 s are 1 % of the time; half of it is saved, or a fiftieth.
     let programs: [Program; 10] = [
@@ -496,7 +500,7 @@ fn ten_kinds_of_programs_get_the_decision_of_an_expert() {
         ("a calm game", LIBC, frames([20_000; 5], [10_000; 5]), 10, "Stay with glibc: ", ""),
         ("own malloc", SERVER, pair(&SLOW, &FAST), 10, "The program used its own", "allocator"),
         ("a setting helps", LIBC, vec![glibc, tuned], 10, "Keep glibc and set ", "setting"),
-        ("a batch job", LIBC, pair(&SLOW, &NOISY), 10, "The runs vary too much", ""),
+        ("a batch job", LIBC, pair(&SLOW, &NOISY), 10, "It is not known whether keel is", ""),
     ];
     for (kind, path, allocators, seconds, headline, change) in programs {
         let mut comparison = compared(allocators, seconds);
@@ -531,7 +535,7 @@ fn an_allocator_that_was_not_measured_is_named() {
         "The program used hoard, which was not measured: add it to the comparison with -a \
          /opt/lib/libhoard.so."
     );
-    assert!(found.more.starts_with("Among the measured ones: Use keel: "), "{found:?}");
+    assert!(found.text().starts_with("Among the measured ones: Use keel: "), "{found:?}");
     let own = advise_user_of("/usr/bin/server", field());
     assert!(own.sentence.starts_with("The program used its own malloc (server)"), "{own:?}");
 }
@@ -545,10 +549,11 @@ fn a_line_takes_no_longer_than_all_calls() {
         place: place.to_owned(),
         ns: 255e6 * f64::from(part),
         calls: 1000,
+        frees: false,
     });
     let matters: Matters = "program=0.1".parse().unwrap();
     let verdict = crate::verdict::judge(&comparison, None, &figures, matters, Some(&code));
-    assert!(verdict.advice.more.contains("allocation calls take 102 ms"), "{verdict:?}");
+    assert!(verdict.advice.text().contains("allocation calls take 102 ms"), "{verdict:?}");
     assert_eq!(
         verdict.code,
         "The most expensive line is load (level.c:12): its 1,000 calls take 76.5 ms (75.0 % of the \
@@ -568,11 +573,11 @@ fn changes_are_in_the_order_of_their_effect() {
         let allocators = figures(&comparison, None);
         let evidence =
             Evidence { comparison: &comparison, calm: None, allocators: &allocators, runs: 5 };
-        changes(&evidence, "program=0.1".parse().unwrap(), code)
+        changes(&evidence, "program=0.1".parse().unwrap(), code, None)
     };
     let code = [
-        CodeCost { place: "load (level.c:12)".into(), ns: 70e6, calls: 700_000 },
-        CodeCost { place: "rest (level.c:90)".into(), ns: 1e6, calls: 10_000 },
+        CodeCost { place: "load (level.c:12)".into(), ns: 70e6, calls: 700_000, frees: false },
+        CodeCost { place: "rest (level.c:90)".into(), ns: 1e6, calls: 10_000, frees: true },
     ];
     let quarter = SLOW.map(|ns| ns * 3 / 4);
     let field = vec![
@@ -587,7 +592,7 @@ fn changes_are_in_the_order_of_their_effect() {
         [
             ("code", "Allocate less in load (level.c:12)"),
             ("allocator", "Use keel"),
-            ("setting", "Keep glibc and set GLIBC_TUNABLES=glibc.malloc.mmap_max=0"),
+            ("setting", "Or keep glibc and set GLIBC_TUNABLES=glibc.malloc.mmap_max=0"),
         ]
     );
     assert!(found[1].gain.starts_with("50 % less time in calls: "), "{found:?}");

@@ -1,7 +1,7 @@
 //! What can be changed, in the order of effect: the code that makes the expensive calls, a setting
 //! of the program's allocator, another allocator. Each has its gain and its price.
 
-use super::{Choice, Evidence, Gain, Matters, choice};
+use super::{Choice, Evidence, Gain, Matters, Stake, choice};
 use crate::verdict::price::memory_price;
 use crate::verdict::sentences::in_frame;
 use crate::words::{duration, lower_by};
@@ -36,6 +36,8 @@ pub struct CodeCost {
     pub ns: f64,
     /// Its calls.
     pub calls: u64,
+    /// Whether they only free.
+    pub frees: bool,
 }
 
 /// The costs with the time in all calls that the other sentences state, the median of the runs. The
@@ -50,10 +52,15 @@ pub fn in_median(evidence: &Evidence<'_>, code: &[CodeCost]) -> Vec<CodeCost> {
 }
 
 /// The changes that matter. `code`: the lines of the program that take most time in calls, longest
-/// first.
-pub fn changes(evidence: &Evidence<'_>, matters: Matters, code: &[CodeCost]) -> Vec<Change> {
+/// first. `advised`: the allocator that the advice names, which comes before other ones.
+pub fn changes(
+    evidence: &Evidence<'_>,
+    matters: Matters,
+    code: &[CodeCost],
+    advised: Option<usize>,
+) -> Vec<Change> {
     let Some(choice) = choice(evidence, matters) else { return Vec::new() };
-    let mut found = choice.other_allocators();
+    let mut found = choice.other_allocators(advised);
     let all: f64 = code.iter().map(|one| one.ns).sum();
     found.extend(code.iter().filter_map(|one| choice.other_code(one, all)).take(MOST_OF_A_KIND));
     found.sort_by(|a, b| b.share.total_cmp(&a.share));
@@ -74,40 +81,55 @@ impl Choice<'_> {
         })
     }
 
-    fn other_allocators(&self) -> Vec<Change> {
-        let mut found = Vec::new();
-        for stake in self.stakes() {
-            for index in self.others() {
-                let Gain::Saves(saved) = self.gain(&stake, index) else { continue };
-                // The same percentage as in the headline.
-                let ratio = self.ratio(&stake, index, self.base).map(|ratio| ratio.value);
-                let Some(ratio) = ratio.filter(|ratio| *ratio > 1.0) else { continue };
-                let share = 1.0 - 1.0 / ratio;
-                let time = match stake.operation {
-                    FRAME => format!("{} {}", duration(saved), in_frame(stake.figure)),
-                    _ => self.per_minute(saved).unwrap_or_else(|| duration(saved)),
-                };
-                let setting = self.setting(index);
-                found.push(Change {
-                    kind: if setting.is_some() { "setting" } else { "allocator" },
-                    what: setting.unwrap_or_else(|| format!("Use {}", self.name(index))),
-                    gain: format!("{} less time in calls: {time}", lower_by(share)),
-                    price: self.price(index),
-                    share,
-                });
-            }
-            if !found.is_empty() {
-                break;
-            }
+    fn other_allocators(&self, advised: Option<usize>) -> Vec<Change> {
+        let of = |stake: &Stake| {
+            let found = self.others().filter_map(|index| Some((index, self.other(stake, index)?)));
+            found.collect::<Vec<_>>()
+        };
+        let found = self.stakes().iter().map(of).find(|found| !found.is_empty());
+        let mut found = found.unwrap_or_default();
+        found.sort_by(|a, b| b.1.share.total_cmp(&a.1.share));
+        // The other ones are alternatives to the advised one, and no further changes.
+        let first = found.iter().position(|one| advised == Some(one.0));
+        if let Some(first) = first {
+            found[..=first].rotate_right(1);
         }
-        found.sort_by(|a, b| b.share.total_cmp(&a.share));
+        let most = found.first().map_or(0.0, |one| one.1.share);
         let mut kept = [0; 2];
-        found.retain(|one| {
+        let mut changes = Vec::new();
+        for (_, mut one) in found {
             let count = &mut kept[usize::from(one.kind == "setting")];
             *count += 1;
-            *count <= MOST_OF_A_KIND
-        });
-        found
+            if *count > MOST_OF_A_KIND {
+                continue;
+            }
+            if !changes.is_empty() {
+                one.what = format!("Or {}{}", one.what[..1].to_lowercase(), &one.what[1..]);
+                one.share = one.share.min(most);
+            }
+            changes.push(one);
+        }
+        changes
+    }
+
+    /// The change to another allocator or setting, if it saves time.
+    fn other(&self, stake: &Stake, index: usize) -> Option<Change> {
+        let Gain::Saves(saved) = self.gain(stake, index) else { return None };
+        // The same percentage as in the headline.
+        let ratio = self.ratio(stake, index, self.base).map(|ratio| ratio.value);
+        let share = 1.0 - 1.0 / ratio.filter(|ratio| *ratio > 1.0)?;
+        let time = match stake.operation {
+            FRAME => format!("{} {}", duration(saved), in_frame(stake.figure)),
+            _ => self.per_minute(saved).unwrap_or_else(|| duration(saved)),
+        };
+        let setting = self.setting(index);
+        Some(Change {
+            kind: if setting.is_some() { "setting" } else { "allocator" },
+            what: setting.unwrap_or_else(|| format!("Use {}", self.name(index))),
+            gain: format!("{} less time in calls: {time}", lower_by(share)),
+            price: self.price(index),
+            share,
+        })
     }
 
     /// Memory, and the processor time of the allocator's own threads.
@@ -135,7 +157,10 @@ impl Choice<'_> {
         let time = self.per_minute(code.ns).unwrap_or_else(|| duration(code.ns));
         Some(Change {
             kind: "code",
-            what: format!("Allocate less in {}", code.place),
+            what: match code.frees {
+                true => format!("Free fewer blocks in {}", code.place),
+                false => format!("Allocate less in {}", code.place),
+            },
             gain: format!("up to {} less time in calls: {time}", lower_by(share)),
             price: "work on the program; no memory, no processor time".to_owned(),
             share,

@@ -46,8 +46,9 @@ impl Verdict {
 
     /// The sentences after it.
     pub fn next_sentences(&self) -> String {
-        let parts = [self.advice.grade.as_str(), self.advice.more.as_str()];
-        let known: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        let text = self.advice.text();
+        let known = [self.advice.grade.as_str(), &text].into_iter().filter(|part| !part.is_empty());
+        let known: Vec<&str> = known.collect();
         known.join(" ")
     }
 }
@@ -80,7 +81,7 @@ pub fn judge(
     let evidence = Evidence { comparison, calm, allocators, runs };
     let advice = advice(&evidence, matters);
     let code = code.map(|code| in_median(&evidence, code));
-    let changes = changes(&evidence, matters, code.as_deref().unwrap_or_default());
+    let changes = changes(&evidence, matters, code.as_deref().unwrap_or_default(), advice.other);
     let index = advice::base_of(&evidence);
     let base = index.map_or("", |base| allocators[base].name.as_str());
     let unseen = unseen(comparison, allocators, index);
@@ -107,7 +108,7 @@ fn code_sentence(code: &[CodeCost], base: &str) -> String {
     let Some(first) = code.first().filter(|first| first.ns > 0.0 && all > 0.0) else {
         return String::new();
     };
-    let CodeCost { place, ns, calls } = first;
+    let CodeCost { place, ns, calls, .. } = first;
     let calls = match calls {
         1 => "its call takes".to_owned(),
         calls => format!("its {} calls take", count(*calls)),
@@ -125,9 +126,12 @@ fn changes_note(advice: &Advice, changes: &[Change], has_stacks: bool) -> String
     }
     let nothing = match (changes.is_empty(), advice.is_undecided) {
         (false, _) | (true, true) => "",
-        (true, false) => {
+        (true, false) if has_stacks => {
             "Nothing to gain: no allocator, no measured setting and no single line of the program \
              saves enough time to matter."
+        }
+        (true, false) => {
+            "Nothing to gain: no allocator and no measured setting saves enough time to matter."
         }
     };
     let stacks = match has_stacks {

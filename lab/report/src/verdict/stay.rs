@@ -21,9 +21,14 @@ impl Choice<'_> {
                  than {base}."
             ),
             few if few.len() <= NAMES => {
-                format!("{hardly}. But some allocators are slow: {}.", self.names(few))
+                format!(
+                    "{hardly}. But some allocators are clearly slower than {base}: {}.",
+                    self.names(few)
+                )
             }
-            many => format!("{hardly}. But {} allocators are slow.", many.len()),
+            many => {
+                format!("{hardly}. But {} allocators are clearly slower than {base}.", many.len())
+            }
         };
         let sentences = [
             self.spends(),
@@ -31,6 +36,7 @@ impl Choice<'_> {
             avoid,
             self.leaner(&worse),
             calls_above(self.all.allocators, self.base, self.base),
+            self.measuring(),
         ];
         Advice { grade, sentence, more: self.completed(sentences), ..Advice::default() }
     }

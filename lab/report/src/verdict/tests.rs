@@ -165,7 +165,7 @@ fn a_difference_below_the_clocks_step_is_not_significant() {
 fn few_runs_are_hedged() {
     let verdict = verdict(two_apart(3));
     let hedge = "This advice is based on only 3 runs.";
-    assert!(verdict.advice.more.ends_with(hedge), "{:?}", verdict.advice);
+    assert!(verdict.advice.text().ends_with(hedge), "{:?}", verdict.advice);
     assert!(
         verdict.criteria[0].sentence.contains("seems to be lowest"),
         "{}",

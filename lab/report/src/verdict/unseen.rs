@@ -121,7 +121,7 @@ fn beside(journal: &JournalFacts) -> impl Iterator<Item = String> + '_ {
     })
 }
 
-/// Memory that the program mapped itself.
+/// Memory that the program mapped itself: how often it called mmap, and for how many bytes.
 fn mapped(journal: &JournalFacts) -> Option<String> {
     let memory = journal.program_memory?;
     let bytes_mapped = memory.mapped_bytes as f64;
@@ -131,44 +131,41 @@ fn mapped(journal: &JournalFacts) -> Option<String> {
             1 => "once".to_owned(),
             calls => format!("{} times", count(calls)),
         };
-        format!(
-            "The program called mmap itself {calls}, for {} in all: neither the recording nor a \
-             replay contains this memory.",
-            bytes(bytes_mapped)
-        )
+        format!("the program called mmap itself {calls}, for {} in all", bytes(bytes_mapped))
     })
 }
 
 /// By how much the replay's memory differs from the recorded program's, and why.
-fn replayed_memory(comparison: &Comparison, name: &str, resident: f64) -> Option<String> {
+fn memory(comparison: &Comparison, replay: Option<(&str, f64)>) -> Option<String> {
     let journal = &comparison.journal;
+    let mapped = mapped(journal);
     let recorded = journal.program_memory.filter(|memory| memory.peak_bytes > 0);
     let (program, live) = match recorded {
         Some(memory) => (memory.peak_bytes as f64, memory.live_bytes as f64),
         None => (journal.peak_live_bytes as f64, journal.peak_live_bytes as f64),
     };
-    if program == 0.0 || !differ(resident, program) {
-        return None;
-    }
-    let (what, word) =
-        (bytes((resident - program).abs()), if resident > program { "more" } else { "less" });
-    let of_program = match recorded {
+    let differing = replay.filter(|one| program > 0.0 && differ(one.1, program));
+    let Some((name, resident)) = differing else {
+        return mapped.map(|mapped| {
+            format!("Memory: {mapped}. Neither the recording nor a replay contains this memory.")
+        });
+    };
+    let replay = format!("a replay with {name}, {}", bytes(resident));
+    let outside = match recorded {
         Some(_) => format!(
-            "the recorded program had at most {} of its own, {} of it in blocks",
+            "Memory: the program occupied {} at its peak, {} of it in blocks; {replay}.",
             bytes(program),
             bytes(live)
         ),
-        None => format!("the program's blocks had at most {}", bytes(program)),
+        None => {
+            format!("Memory: the program's blocks had at most {}; {replay}.", bytes(program))
+        }
     };
     let reasons = match resident > program {
         true => more_memory(comparison, live, program),
-        false => less_memory(journal, live, program),
+        false => less_memory((program - live).max(0.0), mapped),
     };
-    Some(format!(
-        "Memory: {of_program}; the replay with {} has {} at its peak, {what} {word}. {reasons}",
-        name,
-        bytes(resident),
-    ))
+    Some(format!("{outside} {reasons}"))
 }
 
 /// Why a replay has more memory than the program.
@@ -189,25 +186,24 @@ fn more_memory(comparison: &Comparison, live: f64, program: f64) -> String {
     }
     if reasons.is_empty() {
         reasons.push(
-            "the rest is free memory that the allocator keeps, its own data, and parts of pages"
+            "the allocator keeps free memory, has data of its own, and leaves parts of pages unused"
                 .to_owned(),
         );
     }
-    format!("Why: {}.", reasons.join("; "))
+    format!("The replay needs more because {}.", reasons.join(", and because "))
 }
 
-/// Why a program has more memory than a replay.
-fn less_memory(journal: &JournalFacts, live: f64, program: f64) -> String {
-    let mapped = journal.program_memory.map_or(0, |memory| memory.mapped_bytes) as f64;
-    let outside = bytes((program - live).max(0.0));
-    match mapped >= BYTES {
-        true => format!(
-            "Why: {outside} were not in blocks; the program maps memory itself, and has stacks and \
-             data, which no replay has."
+/// Why a program has more memory than a replay. `outside`: what was not in its blocks, bytes.
+fn less_memory(outside: f64, mapped: Option<String>) -> String {
+    let outside = bytes(outside);
+    match mapped {
+        Some(mapped) => format!(
+            "The other {outside} of the program are in no replay, and no allocator changes them: \
+             {mapped}, and it has stacks and data."
         ),
-        false => format!(
-            "Why: {outside} were not in blocks: stacks, data, and free memory that the program's \
-             allocator kept, perhaps from before the recorded time."
+        None => format!(
+            "The other {outside} of the program are in no replay: stacks, data, and free memory \
+             that its allocator kept, perhaps from before the recorded time."
         ),
     }
 }
@@ -250,11 +246,10 @@ pub fn unseen(
     let journal = &comparison.journal;
     let mut sentences: Vec<String> = own_memory(journal).collect();
     sentences.extend(beside(journal));
-    sentences.extend(mapped(journal));
     sentences.extend(configured(journal));
-    sentences.extend(base.and_then(|base| {
-        replayed_memory(comparison, &allocators[base].name, peak(&allocators[base])?)
-    }));
+    let replay =
+        base.and_then(|base| Some((allocators[base].name.as_str(), peak(&allocators[base])?)));
+    sentences.extend(memory(comparison, replay));
     sentences.extend(idle(comparison));
     sentences
 }
@@ -326,7 +321,7 @@ mod tests {
             live_bytes: live << 20,
             ..ProgramMemory::default()
         });
-        replayed_memory(&comparison, "glibc", (replayed << 20) as f64)
+        memory(&comparison, Some(("glibc", (replayed << 20) as f64)))
     }
 
     #[test]
@@ -334,13 +329,16 @@ mod tests {
         assert_eq!(compared(100, 100, 90), None);
         assert_eq!(compared(100, 106, 90), None, "less than 8 MiB");
         let more = compared(248, 77, 60).unwrap_or_default();
-        assert!(more.contains("at most 77 MiB of its own, 60 MiB of it in blocks"), "{more}");
-        assert!(more.contains("248 MiB at its peak, 171 MiB more"), "{more}");
+        assert!(more.contains("occupied 77 MiB at its peak, 60 MiB of it in blocks"), "{more}");
+        assert!(more.contains("a replay with glibc, 248 MiB."), "{more}");
         assert!(more.contains("free memory"), "{more}");
         let untouched = compared(100, 20, 90).unwrap_or_default();
         assert!(untouched.contains("did not write to all"), "{untouched}");
         let less = compared(40, 100, 30).unwrap_or_default();
-        assert!(less.contains("60 MiB less") && less.contains("70 MiB were not in"), "{less}");
+        assert!(
+            less.contains("The other 70 MiB of the program are in no replay: stacks"),
+            "{less}"
+        );
     }
 
     #[test]

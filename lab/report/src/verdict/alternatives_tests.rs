@@ -1,0 +1,49 @@
+//! What is said about the allocators beside the advised one.
+
+use super::{FAST, MIB, SHUFFLED, SLOW, advise, compared, result};
+use crate::figures::{FLOOR, figures};
+use crate::verdict::judge;
+
+/// `tight` may be as fast as the other two, because its runs vary, and has the least memory.
+#[test]
+fn the_choice_among_equals_is_explained() {
+    let field = vec![
+        result("glibc", &SLOW, 100 * MIB),
+        result("fast", &FAST, 150 * MIB),
+        result("lean", &SHUFFLED.map(|ns| ns + 1), 110 * MIB),
+        result("tight", &[48, 66, 50, 70, 64], 90 * MIB),
+    ];
+    let found = advise(field, 10);
+    assert!(found.sentence.starts_with("Use lean: "), "{found:?}");
+    let why = "Of these, lean is named because it needs 40 MiB less memory than fast, whose median \
+               is lower by only 1.0 % of glibc's. tight needs 20 MiB less memory than lean, but its \
+               median is higher by 12 % of glibc's.";
+    assert!(found.text().contains(why), "{found:?}");
+}
+
+#[test]
+fn the_advised_allocator_is_the_first_alternative() {
+    let field = vec![
+        result("glibc", &SLOW, 100 * MIB),
+        result("fast", &FAST, 150 * MIB),
+        result("lean", &SHUFFLED.map(|ns| ns + 1), 110 * MIB),
+    ];
+    let comparison = compared(field, 10);
+    let allocators = figures(&comparison, None);
+    let verdict = judge(&comparison, None, &allocators, "program=0.1".parse().unwrap(), None);
+    let named: Vec<&str> = verdict.changes.iter().map(|one| one.what.as_str()).collect();
+    assert_eq!(named, ["Use lean", "Or use fast"]);
+}
+
+#[test]
+fn the_cost_of_measuring_is_stated_where_it_is_large() {
+    let field = |floor: u64| {
+        let floor = result(FLOOR, &[floor; 5], MIB);
+        vec![result("glibc", &SLOW, MIB), result("keel", &FAST, MIB), floor]
+    };
+    let found = advise(field(40), 10);
+    let cost = "All times contain the cost of measuring, 40 ns a call, which is 39 % of the time in \
+                calls with glibc: without it, the allocators differ by more percent.";
+    assert!(found.text().contains(cost), "{found:?}");
+    assert!(!advise(field(20), 10).text().contains("measuring"), "a small part");
+}
