@@ -93,10 +93,10 @@ fn site_start(profile: &Profile, sample: &Sample, wrappers: &[String]) -> usize 
     let frames = || sample.frames.iter().map(|index| frame(profile, *index));
     let mut callers = frames().skip(1).map(Some).chain([None]);
     let mut calls = frames().zip(callers.by_ref());
-    let is_site = |(call, caller): (&Frame, Option<&Frame>)| {
-        !is_wrapper(call) && !(call.is_unnamed() && caller.is_some_and(is_wrapper))
+    let allocates = |(call, caller): (&Frame, Option<&Frame>)| {
+        is_wrapper(call) || (call.is_unnamed() && caller.is_some_and(is_wrapper))
     };
-    calls.position(is_site).unwrap_or(0)
+    calls.position(|call| !allocates(call)).unwrap_or(0)
 }
 
 /// Function, file or module, and line.
