@@ -1,5 +1,5 @@
-//! Functions that allocate for their callers: those of standard libraries, and those whose names say
-//! it, such as `xmalloc`. A call site is the innermost call that is in none of them.
+//! Functions that allocate for their callers: those of standard libraries, and those with a name
+//! such as `xmalloc`. A call site is the innermost call that is in none of them.
 
 /// Object files whose functions allocate for their callers: the beginnings of their names.
 const MODULES: [&str; 7] = [

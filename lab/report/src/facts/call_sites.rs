@@ -36,11 +36,16 @@ pub fn code_costs(profile: &Profile, allocator: &str) -> Option<Vec<CodeCost>> {
     let [time, calls, bytes] =
         ["time", "calls", "bytes"].map(|name| profile.column(name, allocator));
     let (time, calls, bytes) = (time?, calls?, bytes?);
+    let floor = profile.column("time", FLOOR);
     let found = keel_blame::sites(profile, time, 1, Place::Line, &[]);
     let cost = |site: &Site| {
-        let place = place_of(&profile.calls(&site.stack));
+        let stack = profile.calls(&site.stack);
+        let place = place_of(&stack);
+        let unnamed = stack.first().filter(|call| call.is_unnamed());
+        let unnamed_in = unnamed.map_or_else(String::new, |call| call.module.clone());
         let (ns, calls) = (site.values[time] as f64, site.values[calls]);
-        CodeCost { place, ns, calls, frees: site.values[bytes] == 0 }
+        let measuring_ns = floor.map_or(0.0, |floor| site.values[floor] as f64);
+        CodeCost { place, unnamed_in, ns, calls, frees: site.values[bytes] == 0, measuring_ns }
     };
     Some(found.sites.iter().map(cost).collect())
 }

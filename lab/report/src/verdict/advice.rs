@@ -318,7 +318,7 @@ impl Choice<'_> {
             self.avoid().0,
             background(&self.all.allocators[index], self.name(self.base), self.saved_in_run(index)),
             calls_above(self.all.allocators, self.base, index),
-            self.measuring(),
+            self.measuring(Some(index)),
         ];
         Advice {
             grade: format!("The choice of allocator {degree} for this program."),

@@ -118,6 +118,8 @@ fn of_equally_fast_allocators_the_one_with_less_memory_is_recommended() {
 
 #[path = "alternatives_tests.rs"]
 mod alternatives;
+#[path = "changes_tests.rs"]
+mod changes_in_order;
 
 #[test]
 fn table_answers_and_advice_name_the_same_equals() {
@@ -486,8 +488,14 @@ fn ten_kinds_of_programs_get_the_decision_of_an_expert() {
     };
     let glibc = result("glibc", &SLOW, 100 * MIB);
     let slightly = SLOW.map(|ns| ns - 2);
-    let hot =
-        CodeCost { place: "parse (json.c:88)".into(), ns: 95e6, calls: 950_000, frees: false };
+    let hot = CodeCost {
+        place: "parse (json.c:88)".into(),
+        unnamed_in: String::new(),
+        ns: 95e6,
+        calls: 950_000,
+        frees: false,
+        measuring_ns: 0.0,
+    };
     let ms = 1_000_000;
     // 100 ms of calls in 10 s are 1 % of the time; half of it is saved, or a fiftieth.
     let programs: [Program; 10] = [
@@ -538,65 +546,4 @@ fn an_allocator_that_was_not_measured_is_named() {
     assert!(found.text().starts_with("Among the measured ones: Use keel: "), "{found:?}");
     let own = advise_user_of("/usr/bin/server", field());
     assert!(own.sentence.starts_with("The program used its own malloc (server)"), "{own:?}");
-}
-
-/// The calls of lines are those of one run. Here it took ten times as long as the median.
-#[test]
-fn a_line_takes_no_longer_than_all_calls() {
-    let comparison = compared(vec![result("glibc", &SLOW, MIB), result("keel", &SLOW, MIB)], 5);
-    let figures = figures(&comparison, None);
-    let code = [("load (level.c:12)", 3), ("rest (level.c:90)", 1)].map(|(place, part)| CodeCost {
-        place: place.to_owned(),
-        ns: 255e6 * f64::from(part),
-        calls: 1000,
-        frees: false,
-    });
-    let matters: Matters = "program=0.1".parse().unwrap();
-    let verdict = crate::verdict::judge(&comparison, None, &figures, matters, Some(&code));
-    assert!(verdict.advice.text().contains("allocation calls take 102 ms"), "{verdict:?}");
-    assert_eq!(
-        verdict.code,
-        "The most expensive line is load (level.c:12): its 1,000 calls take 76.5 ms (75.0 % of the \
-         time in calls with glibc)."
-    );
-    assert!(verdict.changes[0].gain.ends_with("76.5 ms (1.5 % of the recorded 5 s)"));
-}
-
-#[test]
-fn changes_are_in_the_order_of_their_effect() {
-    let setting = |times: &[u64]| AllocatorResult {
-        environment: vec![("GLIBC_TUNABLES".to_owned(), "glibc.malloc.mmap_max=0".to_owned())],
-        ..result("glibc-tuned", times, 120 * MIB)
-    };
-    let evidence_of = |allocators: Vec<AllocatorResult>, code: &[CodeCost]| {
-        let comparison = compared(allocators, 10);
-        let allocators = figures(&comparison, None);
-        let evidence =
-            Evidence { comparison: &comparison, calm: None, allocators: &allocators, runs: 5 };
-        changes(&evidence, "program=0.1".parse().unwrap(), code, None)
-    };
-    let code = [
-        CodeCost { place: "load (level.c:12)".into(), ns: 70e6, calls: 700_000, frees: false },
-        CodeCost { place: "rest (level.c:90)".into(), ns: 1e6, calls: 10_000, frees: true },
-    ];
-    let quarter = SLOW.map(|ns| ns * 3 / 4);
-    let field = vec![
-        result("glibc", &SLOW, 100 * MIB),
-        setting(&quarter),
-        result("keel", &FAST, 112 * MIB),
-    ];
-    let found = evidence_of(field, &code);
-    let brief: Vec<(&str, &str)> = found.iter().map(|one| (one.kind, one.what.as_str())).collect();
-    assert_eq!(
-        brief,
-        [
-            ("code", "Allocate less in load (level.c:12)"),
-            ("allocator", "Use keel"),
-            ("setting", "Or keep glibc and set GLIBC_TUNABLES=glibc.malloc.mmap_max=0"),
-        ]
-    );
-    assert!(found[1].gain.starts_with("50 % less time in calls: "), "{found:?}");
-    assert!(found[1].price.starts_with("peak memory is 12 MiB (12 %) higher; "), "{found:?}");
-    let equal = vec![result("glibc", &SLOW, 100 * MIB), result("keel", &SLOW, 100 * MIB)];
-    assert_eq!(evidence_of(equal, &code[1..]), []);
 }

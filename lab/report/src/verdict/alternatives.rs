@@ -5,10 +5,10 @@ use crate::figures::FLOOR;
 use crate::verdict::criteria::Criterion;
 use crate::verdict::price::peak;
 use crate::verdict::sentences::undecided;
-use crate::words::{bytes, duration, list, short_percent};
+use crate::words::{bytes, duration, list, lower_by, short_percent};
 
 /// The least part of the time in calls that the cost of measuring must have to be worth a sentence.
-const MEASURING: f64 = 0.25;
+pub(super) const MEASURING: f64 = 0.25;
 
 impl Choice<'_> {
     fn memory(&self, index: usize) -> f64 {
@@ -140,7 +140,8 @@ impl Choice<'_> {
 
     /// How much of the time in calls is the cost of measuring, if that is a large part. It is the
     /// same for all allocators, so it hides a part of their difference.
-    pub(super) fn measuring(&self) -> String {
+    /// `advised`: the allocator whose saving the headline states.
+    pub(super) fn measuring(&self, advised: Option<usize>) -> String {
         let stake = self.time();
         let floor = self.all.allocators.iter().position(|one| one.name == FLOOR);
         let floor = floor.and_then(|index| self.value(&stake, index));
@@ -151,9 +152,19 @@ impl Choice<'_> {
         if floor < MEASURING * base || calls == 0 {
             return String::new();
         }
+        let without = advised.and_then(|index| Some((index, self.value(&stake, index)?)));
+        let without = without.filter(|(_, own)| *own < base && floor < base);
+        let difference = match without {
+            Some((index, own)) => format!(
+                "the calls take {} less time with {}",
+                lower_by(((base - own) / (base - floor)).min(1.0)),
+                self.name(index)
+            ),
+            None => "the allocators differ by more percent".to_owned(),
+        };
         format!(
             "All times contain the cost of measuring, {} a call, which is {} of the time in calls \
-             with {}: without it, the allocators differ by more percent.",
+             with {}. Without it, {difference}.",
             duration(floor / calls as f64),
             short_percent((floor / base).min(1.0)),
             self.name(self.base)

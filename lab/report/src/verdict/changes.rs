@@ -1,7 +1,9 @@
 //! What can be changed, in the order of effect: the code that makes the expensive calls, a setting
 //! of the program's allocator, another allocator. Each has its gain and its price.
 
+use super::alternatives::MEASURING;
 use super::{Choice, Evidence, Gain, Matters, Stake, choice};
+use crate::figures::CALLS_ABOVE_1_MS;
 use crate::verdict::price::memory_price;
 use crate::verdict::sentences::in_frame;
 use crate::words::{duration, lower_by};
@@ -32,12 +34,16 @@ pub struct Change {
 pub struct CodeCost {
     /// `function (file:line)`.
     pub place: String,
+    /// The object file, if it has no name for the function; else empty.
+    pub unnamed_in: String,
     /// The time in its calls in a run, ns.
     pub ns: f64,
     /// Its calls.
     pub calls: u64,
     /// Whether they only free.
     pub frees: bool,
+    /// The part of `ns` that is the cost of measuring: the time of the null allocator, ns.
+    pub measuring_ns: f64,
 }
 
 /// The costs with the time in all calls that the other sentences state, the median of the runs. The
@@ -132,17 +138,26 @@ impl Choice<'_> {
         })
     }
 
-    /// Memory, and the processor time of the allocator's own threads.
+    /// Memory, the processor time of the allocator's own threads, and more long calls.
     fn price(&self, index: usize) -> String {
         let allocators = self.all.allocators;
         let memory = memory_price(allocators, index, self.base, self.matters.memory);
         let used = allocators[index].figures.get("background").map_or(0.0, |one| one.median);
-        match used > 0.0 {
+        let time = match used > 0.0 {
             true => {
                 let used = self.per_minute(used).unwrap_or_else(|| duration(used));
-                format!("{memory}; its own threads use {used} of processor time")
+                format!("its own threads use {used} of processor time")
             }
-            false => format!("{memory}; no processor time beside the calls"),
+            false => "no processor time beside the calls".to_owned(),
+        };
+        let above = |index: usize| allocators[index].figures.get(CALLS_ABOVE_1_MS);
+        let long = [index, self.base].map(|index| above(index).map_or(0.0, |one| one.median));
+        let [own, base] = long.map(|calls| calls.round() as u64);
+        match own > base {
+            true => {
+                format!("{memory}; {time}; in a run, {own} calls above 1 ms instead of {base}")
+            }
+            false => format!("{memory}; {time}"),
         }
     }
 
@@ -150,18 +165,24 @@ impl Choice<'_> {
     /// run, ns.
     fn other_code(&self, code: &CodeCost, all: f64) -> Option<Change> {
         let stake = self.time();
-        if code.ns < stake.least.max(stake.share * all) || all <= 0.0 {
+        // The program itself does not measure, so it saves no more than the rest.
+        let saved = (code.ns - code.measuring_ns).max(0.0);
+        if saved < stake.least.max(stake.share * all) || all <= 0.0 {
             return None;
         }
         let share = code.ns / all;
-        let time = self.per_minute(code.ns).unwrap_or_else(|| duration(code.ns));
+        let time = self.per_minute(saved).unwrap_or_else(|| duration(saved));
+        let without = match code.measuring_ns < MEASURING * code.ns {
+            true => "",
+            false => " without the cost of measuring",
+        };
         Some(Change {
             kind: "code",
             what: match code.frees {
                 true => format!("Free fewer blocks in {}", code.place),
                 false => format!("Allocate less in {}", code.place),
             },
-            gain: format!("up to {} less time in calls: {time}", lower_by(share)),
+            gain: format!("up to {} less time in calls: {time}{without}", lower_by(share)),
             price: "work on the program; no memory, no processor time".to_owned(),
             share,
         })

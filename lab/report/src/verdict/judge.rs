@@ -108,13 +108,17 @@ fn code_sentence(code: &[CodeCost], base: &str) -> String {
     let Some(first) = code.first().filter(|first| first.ns > 0.0 && all > 0.0) else {
         return String::new();
     };
-    let CodeCost { place, ns, calls, .. } = first;
+    let CodeCost { place, unnamed_in, ns, calls, .. } = first;
     let calls = match calls {
         1 => "its call takes".to_owned(),
         calls => format!("its {} calls take", count(*calls)),
     };
+    let unnamed = match unnamed_in.as_str() {
+        "" => String::new(),
+        file => format!(" The debug symbols of {file} would give its name."),
+    };
     format!(
-        "The most expensive line is {place}: {calls} {} ({}).",
+        "The most expensive line is {place}: {calls} {} ({}).{unnamed}",
         duration(*ns),
         percent_of(ns / all, &format!("of the time in calls with {base}"))
     )

@@ -36,7 +36,7 @@ impl Choice<'_> {
             avoid,
             self.leaner(&worse),
             calls_above(self.all.allocators, self.base, self.base),
-            self.measuring(),
+            self.measuring(None),
         ];
         Advice { grade, sentence, more: self.completed(sentences), ..Advice::default() }
     }

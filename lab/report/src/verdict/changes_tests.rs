@@ -1,0 +1,86 @@
+//! What to change, in the order of effect.
+
+use super::{CodeCost, Evidence, changes};
+use super::{FAST, MIB, SLOW, compared, result};
+use crate::figures::{Matters, figures};
+use keel_results::AllocatorResult;
+
+/// The calls of lines are those of one run. Here it took ten times as long as the median.
+#[test]
+fn a_line_takes_no_longer_than_all_calls() {
+    let comparison = compared(vec![result("glibc", &SLOW, MIB), result("keel", &SLOW, MIB)], 5);
+    let figures = figures(&comparison, None);
+    let code = [("load (level.c:12)", 3), ("rest (level.c:90)", 1)].map(|(place, part)| CodeCost {
+        place: place.to_owned(),
+        unnamed_in: "game".to_owned(),
+        ns: 255e6 * f64::from(part),
+        calls: 1000,
+        frees: false,
+        measuring_ns: 0.0,
+    });
+    let matters: Matters = "program=0.1".parse().unwrap();
+    let verdict = crate::verdict::judge(&comparison, None, &figures, matters, Some(&code));
+    assert!(verdict.advice.text().contains("allocation calls take 102 ms"), "{verdict:?}");
+    assert_eq!(
+        verdict.code,
+        "The most expensive line is load (level.c:12): its 1,000 calls take 76.5 ms (75.0 % of the \
+         time in calls with glibc). The debug symbols of game would give its name."
+    );
+    assert!(verdict.changes[0].gain.ends_with("76.5 ms (1.5 % of the recorded 5 s)"));
+}
+
+#[test]
+fn changes_are_in_the_order_of_their_effect() {
+    let setting = |times: &[u64]| AllocatorResult {
+        environment: vec![("GLIBC_TUNABLES".to_owned(), "glibc.malloc.mmap_max=0".to_owned())],
+        ..result("glibc-tuned", times, 120 * MIB)
+    };
+    let evidence_of = |allocators: Vec<AllocatorResult>, code: &[CodeCost]| {
+        let comparison = compared(allocators, 10);
+        let allocators = figures(&comparison, None);
+        let evidence =
+            Evidence { comparison: &comparison, calm: None, allocators: &allocators, runs: 5 };
+        changes(&evidence, "program=0.1".parse().unwrap(), code, None)
+    };
+    let code = [
+        CodeCost {
+            place: "load (level.c:12)".into(),
+            unnamed_in: String::new(),
+            ns: 70e6,
+            calls: 700_000,
+            frees: false,
+            measuring_ns: 21e6,
+        },
+        CodeCost {
+            place: "rest (level.c:90)".into(),
+            unnamed_in: String::new(),
+            ns: 1e6,
+            calls: 10_000,
+            frees: true,
+            measuring_ns: 0.0,
+        },
+    ];
+    let quarter = SLOW.map(|ns| ns * 3 / 4);
+    let field = vec![
+        result("glibc", &SLOW, 100 * MIB),
+        setting(&quarter),
+        result("keel", &FAST, 112 * MIB),
+    ];
+    let found = evidence_of(field, &code);
+    let brief: Vec<(&str, &str)> = found.iter().map(|one| (one.kind, one.what.as_str())).collect();
+    assert_eq!(
+        brief,
+        [
+            ("code", "Allocate less in load (level.c:12)"),
+            ("allocator", "Use keel"),
+            ("setting", "Or keep glibc and set GLIBC_TUNABLES=glibc.malloc.mmap_max=0"),
+        ]
+    );
+    assert!(found[1].gain.starts_with("50 % less time in calls: "), "{found:?}");
+    assert!(found[1].price.starts_with("peak memory is 12 MiB (12 %) higher; "), "{found:?}");
+    let gain = "up to 98.6 % less time in calls: 294 ms per minute (0.49 % of the recorded time) \
+                without the cost of measuring";
+    assert_eq!(found[0].gain, gain);
+    let equal = vec![result("glibc", &SLOW, 100 * MIB), result("keel", &SLOW, 100 * MIB)];
+    assert_eq!(evidence_of(equal, &code[1..]), []);
+}
