@@ -271,6 +271,7 @@ impl Choice<'_> {
         let Some(ratio) = self.ratio(stake, self.base, index) else { return Gain::Nothing };
         let least = stake.least.max(stake.share * base);
         let most = base - ratio.low.min(1.0) * base;
+        let most = self.floor(stake).map_or(most, |floor| most.min((base - floor).max(0.0)));
         if most < least {
             Gain::Nothing
         } else if self.is_lower(stake, index, self.base) {

@@ -138,14 +138,18 @@ impl Choice<'_> {
         if noisy.is_empty() { String::new() } else { undecided(&noisy, "slower") }
     }
 
+    /// The value of the allocator that does nothing: no other one can have a lower one.
+    pub(super) fn floor(&self, stake: &Stake) -> Option<f64> {
+        let floor = self.all.allocators.iter().position(|one| one.name == FLOOR)?;
+        self.value(stake, floor)
+    }
+
     /// How much of the time in calls is the cost of measuring, if that is a large part. It is the
     /// same for all allocators, so it hides a part of their difference.
     /// `advised`: the allocator whose saving the headline states.
     pub(super) fn measuring(&self, advised: Option<usize>) -> String {
         let stake = self.time();
-        let floor = self.all.allocators.iter().position(|one| one.name == FLOOR);
-        let floor = floor.and_then(|index| self.value(&stake, index));
-        let (Some(floor), Some(base)) = (floor, self.value(&stake, self.base)) else {
+        let (Some(floor), Some(base)) = (self.floor(&stake), self.value(&stake, self.base)) else {
             return String::new();
         };
         let calls: u64 = self.all.comparison.journal.operations.values().sum();
@@ -160,7 +164,11 @@ impl Choice<'_> {
                 lower_by(((base - own) / (base - floor)).min(1.0)),
                 self.name(index)
             ),
-            None => "the allocators differ by more percent".to_owned(),
+            None => {
+                let rest = (base - floor).max(0.0);
+                let rest = self.per_minute(rest).unwrap_or_else(|| duration(rest));
+                format!("they take {rest}, and no allocator can save more than that")
+            }
         };
         format!(
             "All times contain the cost of measuring, {} a call, which is {} of the time in calls \
