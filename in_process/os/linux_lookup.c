@@ -38,6 +38,10 @@ void* os_symbol(const char* name) {
     return (void*)find(name, object_definition, false);
 }
 
+void* os_function(const char* name) {
+    return (void*)find(name, object_function, false);
+}
+
 void* os_next_symbol(const char* name) {
     return (void*)find(name, object_definition, true);
 }

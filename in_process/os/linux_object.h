@@ -16,7 +16,8 @@ struct object {
     const char* names;
     const uint32_t* gnu_hash;
     const uint32_t* hash;
-    const uint16_t* versions;
+    const uint16_t* versions; // of each symbol, with 0x8000 if it is not the default
+    const ElfW(Verdef) * version_names;
     const ElfW(Rela) * tables[2]; // of functions that are bound at the first call, and others
     size_t counts[2];
 };
@@ -33,6 +34,11 @@ bool object_is_ours(const struct object* object);
 // default version, or 0. Functions that choose an implementation at load time (IFUNC) do not count.
 // Constant time, but linear in the number of symbols for an object without a GNU hash table.
 uintptr_t object_definition(const struct object* object, const char* name);
+
+// Returns the address of the function that the program's calls of this name reach if this object
+// comes first: object_definition, or what a definition as IFUNC chooses, or one in a version of the
+// C library, which programs ask for by name. The object must have been relocated. Costs the same.
+uintptr_t object_function(const struct object* object, const char* name);
 
 // Returns true if the object defines the name in its default version, as IFUNC or otherwise. Costs
 // the same.

@@ -39,6 +39,10 @@ void os_abort(const char* text, size_t length);
 
 // What the program's references to this name denote, or NULL.
 void* os_symbol(const char* name);
+// The function that the program's calls by this name reach, or NULL: also one that is defined only
+// in a version of the C library that programs ask for, or that is chosen at load time (IFUNC). Only
+// after the loader has relocated all objects.
+void* os_function(const char* name);
 // The next definition of a function after the caller's library in the order of look-up, or NULL.
 void* os_next_symbol(const char* name);
 

@@ -94,8 +94,10 @@ extern __typeof__(malloc) own_malloc
     __attribute__((alias("malloc"), visibility("hidden"), leaf, malloc, nothrow));
 extern __typeof__(pvalloc) own_pvalloc
     __attribute__((alias("pvalloc"), visibility("hidden"), leaf, malloc, nothrow));
+extern __typeof__(reallocarray) own_reallocarray
+    __attribute__((alias("reallocarray"), visibility("hidden"), leaf, malloc, nothrow));
 __attribute__((constructor)) static void name_own_functions(void) {
-    winner_set_own(own_malloc, own_pvalloc);
+    winner_set_own((struct winner_own){own_malloc, own_pvalloc, own_reallocarray});
 }
 
 KEEL_EXPORT size_t malloc_usable_size(KEEL_USABLE_BLOCK block) {

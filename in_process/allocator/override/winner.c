@@ -7,7 +7,8 @@
 enum { UNKNOWN, KEEL, OTHER };
 static atomic_state who;
 static struct winner winner;
-static void* (*malloc_here)(size_t size), *(*pvalloc_here)(size_t size);
+static struct winner_own here;
+#define ADDRESS(function) (*(void**)&(function))
 
 // True while the thread looks the functions up or tries them. Some of them may be Keel's, and a
 // library that replaces a function of the loader may call Keel's: these do not ask then.
@@ -15,27 +16,30 @@ static KEEL_TLS bool tries;
 
 // Nearly always Keel's malloc comes first, and no later look is needed. A look takes a lock of the
 // loader, which another thread may hold when a process forks.
-void winner_set_own(void* (*own_malloc)(size_t size), void* (*own_pvalloc)(size_t size)) {
-    malloc_here = own_malloc;
-    pvalloc_here = own_pvalloc;
-    void* (*first)(size_t size);
+void winner_set_own(struct winner_own own) {
+    here = own;
     tries = true;
-    *(void**)&first = os_symbol("malloc");
+    void* first = os_function("malloc");
     tries = false;
-    if (first == own_malloc) atomic_set_release(&who, KEEL);
+    if (first == ADDRESS(own.malloc)) atomic_set_release(&who, KEEL);
+}
+
+// True if dlopen loaded this library: then the C library's functions come first. Another malloc may
+// define most of the family, but hardly both of these.
+static bool is_behind_c_library(void) {
+    return here.pvalloc != NULL && os_function("pvalloc") != ADDRESS(here.pvalloc) &&
+           os_function("reallocarray") != ADDRESS(here.reallocarray);
 }
 
 // A library may wrap malloc and pass the calls on to Keel's. So the blocks decide, not the
 // function.
 static bool is_keel(void) {
-    *(void**)&winner.malloc = os_symbol("malloc");
-    if (winner.malloc == malloc_here) return true;
-    // dlopen loaded this library: who calls its functions has chosen them by a handle.
-    void* (*pvalloc_found)(size_t size);
-    *(void**)&pvalloc_found = os_symbol("pvalloc");
-    if (pvalloc_here != NULL && pvalloc_found != pvalloc_here) return true;
-    *(void**)&winner.realloc = os_symbol("realloc");
-    *(void**)&winner.free = os_symbol("free");
+    void* first = os_function("malloc");
+    if (first == ADDRESS(here.malloc)) return true;
+    if (is_behind_c_library()) return true; // who calls Keel's functions has them by a handle
+    ADDRESS(winner.malloc) = first;
+    ADDRESS(winner.realloc) = os_function("realloc");
+    ADDRESS(winner.free) = os_function("free");
     if (winner.malloc == NULL || winner.realloc == NULL || winner.free == NULL) return true;
     void* block = winner.malloc(1);
     bool keel = block == NULL || kl_contains(block);
@@ -59,7 +63,7 @@ const struct winner* winner_not_keel(void) {
 
 static void* aligned_by(const char* name, size_t alignment, size_t size) {
     void* (*function)(size_t, size_t);
-    *(void**)&function = os_symbol(name);
+    ADDRESS(function) = os_function(name);
     void* block = function == NULL ? NULL : function(alignment, size);
     if (block == NULL || !kl_contains(block)) return block;
     kl_free(block); // this function is Keel's
@@ -69,7 +73,7 @@ static void* aligned_by(const char* name, size_t alignment, size_t size) {
 static void* aligned_by_posix(size_t alignment, size_t size) {
     int (*function)(void**, size_t, size_t);
     void* block = NULL;
-    *(void**)&function = os_symbol("posix_memalign");
+    ADDRESS(function) = os_function("posix_memalign");
     if (alignment < sizeof block) alignment = sizeof block;
     if (function == NULL || function(&block, alignment, size) != 0) return NULL;
     if (!kl_contains(block)) return block;

@@ -13,7 +13,12 @@ struct winner {
 };
 
 // The addresses of this library's functions. To be called once, in a constructor.
-void winner_set_own(void* (*own_malloc)(size_t size), void* (*own_pvalloc)(size_t size));
+struct winner_own {
+    void* (*malloc)(size_t size);
+    void* (*pvalloc)(size_t size);
+    void* (*reallocarray)(void* block, size_t count, size_t size);
+};
+void winner_set_own(struct winner_own own);
 
 // NULL: the program's malloc returns Keel's blocks. Cheap after the first call of the process.
 const struct winner* winner_not_keel(void);

@@ -6,6 +6,10 @@ void* os_symbol(const char* name) {
     return dlsym(RTLD_DEFAULT, name);
 }
 
+void* os_function(const char* name) {
+    return os_symbol(name);
+}
+
 void* os_next_symbol(const char* name) {
     return dlsym(RTLD_NEXT, name);
 }

@@ -11,6 +11,10 @@ void* os_symbol(const char* name) {
     return NULL;
 }
 
+void* os_function(const char* name) {
+    return os_symbol(name);
+}
+
 void* os_next_symbol(const char* name) {
     (void)name;
     return NULL;
