@@ -59,16 +59,24 @@ bool os_valgrind_runs(void) {
 extern void __asan_poison_memory_region(const void* start, size_t bytes) __attribute__((weak));
 extern void __asan_unpoison_memory_region(const void* start, size_t bytes) __attribute__((weak));
 
-static bool asan_runs(void) {
+extern uintptr_t __asan_shadow_memory_dynamic_address __attribute__((weak)); // 0 before it starts
+
+static bool asan_is_there(void) {
     return !SELF_CHECKED && __asan_poison_memory_region != NULL &&
            __asan_unpoison_memory_region != NULL;
+}
+
+// Behind Keel in the order of loading, it starts after Keel.
+static bool asan_runs(void) {
+    return asan_is_there() && (&__asan_shadow_memory_dynamic_address == NULL ||
+                               *(volatile uintptr_t*)&__asan_shadow_memory_dynamic_address != 0);
 }
 
 // --- Both ----------------------------------------------------------------------------------------
 
 void os_checker_prepare(void) {
     valgrind_runs = os_valgrind_runs();
-    os_checker_runs = valgrind_runs || asan_runs();
+    os_checker_runs = valgrind_runs || asan_is_there();
 }
 
 void os_checker_block_begins(const void* block, size_t bytes, bool zeroed) {

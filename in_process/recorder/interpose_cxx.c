@@ -49,8 +49,13 @@ static void plain_delete(void* block) {
 static void* form_find(struct form* form, void* fallback) {
     void* function = (void*)atomic_get_acquire(&form->function);
     if (KEEL_LIKELY(function != NULL)) return function;
+    // A library in front that replaces dl_iterate_phdr may use an operator during the search.
+    static _Thread_local bool searches;
+    if (searches) return fallback;
     recording();
+    searches = true;
     function = next_find(form->name, cxx_libraries);
+    searches = false;
     form->own_allocator = function == NULL || next_is_allocator(function);
     if (function == NULL) function = fallback;
     atomic_set_release(&form->function, (uintptr_t)function);

@@ -7,6 +7,7 @@
 #include "objects.h"
 #include "patch.h"
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdint.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,12 +20,26 @@ extern void* __libc_calloc(size_t count, size_t size) __attribute__((weak));
 extern void* __libc_realloc(void* block, size_t size) __attribute__((weak));
 extern void* __libc_memalign(size_t align, size_t size) __attribute__((weak));
 
+// A library in front that replaces dl_iterate_phdr may allocate by any function during the first
+// search.
+static int first_posix_memalign(void** block, size_t align, size_t size) {
+    *block = __libc_memalign != NULL ? __libc_memalign(align, size) : NULL;
+    return *block != NULL ? 0 : ENOMEM;
+}
+static void* first_page_aligned(size_t size) {
+    return __libc_memalign != NULL ? __libc_memalign((size_t)sysconf(_SC_PAGESIZE), size) : NULL;
+}
+
 struct next_functions next = {
     .malloc = __libc_malloc,
     .free = __libc_free,
     .calloc = __libc_calloc,
     .realloc = __libc_realloc,
     .memalign = __libc_memalign,
+    .posix_memalign = first_posix_memalign,
+    .aligned_alloc = __libc_memalign,
+    .valloc = first_page_aligned,
+    .pvalloc = first_page_aligned,
 };
 
 // Returns where the object begins that contains this address, or 0. dladdr is slow: it searches the

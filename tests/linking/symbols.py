@@ -68,7 +68,8 @@ USED = set("""environ __environ __errno_location abort raise getauxval sigaction
     pthread_mutex_lock pthread_mutex_unlock pthread_once __chk_fail __cxa_finalize __gmon_start__
     _ITM_deregisterTMCloneTable _ITM_registerTMCloneTable _Unwind_Backtrace _Unwind_GetCFA
     _Unwind_GetGR _Unwind_GetIPInfo _ZSt15get_new_handlerv _ZSt17__throw_bad_allocv
-    __asan_poison_memory_region __asan_unpoison_memory_region""".split())
+    __asan_poison_memory_region __asan_unpoison_memory_region
+    __asan_shadow_memory_dynamic_address""".split())
 
 
 # libkeel_api has its variables of threads in another way (CMakeLists.txt says why).

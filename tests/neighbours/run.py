@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs programs with Keel and another library in LD_PRELOAD, in both orders.
 
-    run.py [--table FILE] [--programs NAME,...] LIBRARY ... [-- NEIGHBOUR ...]
+    run.py [--table FILE] [--programs NAME,...] [--jobs N] LIBRARY ... [-- NEIGHBOUR ...]
     run.py --install               installs the packages of all neighbours, as root
 
 LIBRARY is libkeel.so or another flavour. Output and exit status must be the same as with the other
@@ -9,15 +9,17 @@ library alone. The neighbours are those of neighbours.py, and `generated`, a lib
 every function that LIBRARY imports (wrap.py); without names, all. One whose package is not
 installed is skipped. A program that fails or gives different outputs with the neighbour alone is
 left out. The programs: small and large, of one and of several threads (tests/support/programs.sh).
+Neighbours run at the same time, by default as many as the machine has processors.
 The last line is `N passed, N failed, N skipped`.
 """
 import os
-import re
 import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from neighbours import NEIGHBOURS
@@ -27,7 +29,7 @@ PROGRAMS = HERE.parent / "support" / "programs.sh"
 NAMES = ["date", "sort", "git", "python3", "apt"]
 ORDERS = {"before": "{keel}${{LD_PRELOAD:+:$LD_PRELOAD}}",
           "after": "${{LD_PRELOAD:+$LD_PRELOAD:}}{keel}"}
-SECONDS = 60
+SECONDS = 600
 
 
 class Run:
@@ -66,22 +68,26 @@ class Run:
 
 
 class Counts:
-    def __init__(self):
+    """What all threads found."""
+
+    def __init__(self, names):
         self.passed = self.failed = self.skipped = 0
-        self.rows = {}
+        self.rows = {name: {} for name in names}
+        self.lock = threading.Lock()
 
     def skip(self, name, why):
         print(f"SKIP {name}: {why}", flush=True)
-        self.skipped += 1
+        with self.lock:
+            self.skipped += 1
 
     def add(self, name, library, order, program, why):
-        cell = self.rows.setdefault(name, {}).setdefault((library, order), [0, 0])
-        cell[why is not None] += 1
+        with self.lock:
+            cell = self.rows[name].setdefault((library, order), [0, 0])
+            cell[why is not None] += 1
+            self.failed += why is not None
+            self.passed += why is None
         if why:
-            self.failed += 1
             print(f"FAIL {name}, {library} {order} it, {program}: {why}", flush=True)
-        else:
-            self.passed += 1
 
 
 def flavour(library):
@@ -126,6 +132,7 @@ def generated(programs, libraries, folder, counts):
 
 
 def table(rows):
+    rows = {name: row for name, row in rows.items() if row}
     libraries = list(dict.fromkeys(key for row in rows.values() for key in row))
     head = ["neighbour", "package"] + [f"{library}, {order} it" for library, order in libraries]
     lines = [head, ["---"] * len(head)]
@@ -136,12 +143,23 @@ def table(rows):
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
+def neighbour(name, programs, libraries, folder, counts):
+    if name == "generated":
+        generated(programs, libraries, folder, counts)
+        return
+    package, command, only = NEIGHBOURS[name]
+    if not installed(package):
+        counts.skip(name, f"apt-get install {package}")
+        return
+    wanted = [program for program in programs if only is None or program in only]
+    compare(name, shlex.split(command), wanted, libraries, folder, counts)
+
+
 def options(arguments):
-    """The file of the table, the programs, the libraries and the neighbours."""
-    file, programs = None, NAMES
-    while arguments and arguments[0] in ("--table", "--programs"):
-        name, value = arguments[:2]
-        file, programs = (value, programs) if name == "--table" else (file, value.split(","))
+    """The options, the libraries and the neighbours."""
+    chosen = {"--table": None, "--programs": ",".join(NAMES), "--jobs": os.cpu_count()}
+    while arguments and arguments[0] in chosen:
+        chosen[arguments[0]] = arguments[1]
         arguments = arguments[2:]
     at = arguments.index("--") if "--" in arguments else len(arguments)
     libraries = [str(Path(library).resolve()) for library in arguments[:at]]
@@ -151,7 +169,7 @@ def options(arguments):
     for name in names:
         if name != "generated" and name not in NEIGHBOURS:
             sys.exit(f"run.py: there is no neighbour {name}; there are: {' '.join(NEIGHBOURS)}")
-    return file, programs, libraries, names
+    return chosen, libraries, names
 
 
 def main():
@@ -159,22 +177,18 @@ def main():
         packages = sorted({package for package, _, _ in NEIGHBOURS.values()})
         sys.exit(subprocess.run(["apt-get", "install", "-y", "--no-install-recommends", *packages],
                                 env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"}).returncode)
-    file, programs, libraries, names = options(sys.argv[1:])
-    counts = Counts()
-    with tempfile.TemporaryDirectory() as folder:
+    chosen, libraries, names = options(sys.argv[1:])
+    programs = chosen["--programs"].split(",")
+    counts = Counts(names)
+    with (tempfile.TemporaryDirectory() as folder,
+          ThreadPoolExecutor(int(chosen["--jobs"])) as workers):
         os.chmod(folder, 0o777)
-        for name in names:
-            if name == "generated":
-                generated(programs, libraries, folder, counts)
-                continue
-            package, command, only = NEIGHBOURS[name]
-            if not installed(package):
-                counts.skip(name, f"apt-get install {package}")
-                continue
-            wanted = [program for program in programs if only is None or program in only]
-            compare(name, shlex.split(command), wanted, libraries, folder, counts)
-    if file:
-        Path(file).write_text(table(counts.rows))
+        runs = [workers.submit(neighbour, name, programs, libraries, folder, counts)
+                for name in names]
+        for run in runs:
+            run.result()
+    if chosen["--table"]:
+        Path(chosen["--table"]).write_text(table(counts.rows))
     print(f"{counts.passed} passed, {counts.failed} failed, {counts.skipped} skipped")
     sys.exit(counts.failed != 0)
 
