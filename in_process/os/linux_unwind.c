@@ -7,6 +7,7 @@
 #include "base/atomic.h"
 #include "os/call.h"
 #include "os/linux_optional.h"
+#include "os/process.h"
 #include "os/stack.h"
 #include "os/unwind_rules.h"
 #include <dlfcn.h>
@@ -58,6 +59,43 @@ static void unwinder_find(void) {
     }
     unwinder.complete = unwinder.backtrace != NULL && unwinder.address != NULL &&
                         unwinder.stack != NULL && unwinder.number != NULL;
+}
+
+// Without _dl_find_object (glibc before 2.35), libgcc's unwinder takes the loader's lock of the
+// list of modules. If a thread held it at a fork, it would stay locked in the child, which does not
+// have that thread. So no walk begins from before a fork until after it, and the fork waits for
+// those of other threads. A walk may wait for a thread that itself has this lock and forks: so the
+// wait has an end.
+enum { FORK_WAIT_MS = 1000 };
+#define FORKING ((uintptr_t)1 << (8 * sizeof(uintptr_t) - 1))
+static atomic_word walks;         // in all threads, and FORKING
+static KEEL_TLS uintptr_t nested; // of this thread: a signal handler may walk, or fork
+
+static bool unwind(_Unwind_Trace_Fn visit, void* data) {
+    if (!unwinder.complete) return false;
+    nested++;
+    bool allowed = (atomic_add_ordered(&walks, 1) & FORKING) == 0;
+    if (allowed) (void)unwinder.backtrace(visit, data);
+    (void)atomic_sub_ordered(&walks, 1);
+    nested--;
+    return allowed;
+}
+
+void os_stack_before_fork(void) {
+    uint64_t end = 0;
+    (void)atomic_or_ordered(&walks, FORKING);
+    while (atomic_get_acquire(&walks) != (FORKING | nested)) {
+        uint64_t now = os_clock_ms();
+        if (end == 0) end = now + FORK_WAIT_MS;
+        if (now >= end) return;
+        (void)os_call(SYS_sched_yield);
+    }
+}
+void os_stack_after_fork(void) {
+    (void)atomic_and_ordered(&walks, ~FORKING);
+}
+void os_stack_repair_in_child(void) {
+    atomic_set_release(&walks, nested);
 }
 
 // What a program sees after the return of a call.
@@ -144,8 +182,7 @@ static bool read_word(uintptr_t place, const struct position* known, uintptr_t* 
 
 static bool outer_by_unwinder(struct position* position) {
     struct outer outer = {.inner = *position};
-    if (!unwinder.complete) return false;
-    (void)unwinder.backtrace(find_outer, &outer);
+    if (!unwind(find_outer, &outer)) return false;
     *position = outer.found;
     return outer.is_found;
 }
@@ -228,6 +265,6 @@ KEEL_NOINLINE unsigned os_stack_walk(struct os_frame* frames, unsigned most) {
             .address = frame[1], .stack = (uintptr_t)(frame + 2), .base = frame[0]};
         return walk_tables(caller, frames, most);
     }
-    if (unwinder.complete) (void)unwinder.backtrace(add_frame, &walk);
+    (void)unwind(add_frame, &walk);
     return walk.count;
 }

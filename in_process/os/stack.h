@@ -24,6 +24,12 @@ extern struct os_code {
 // `most`, from the caller's on. Allocates only in libgcc's unwinder. About 0.3 µs for each frame.
 unsigned os_stack_walk(struct os_frame* frames, unsigned most);
 
+// Around a fork: between these, os_stack_walk may return 0 in every thread. The last one is for the
+// child, after the second.
+void os_stack_before_fork(void);
+void os_stack_after_fork(void);
+void os_stack_repair_in_child(void);
+
 // /proc/self/maps as it was when it was read.
 struct os_maps {
     char* text;

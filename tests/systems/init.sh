@@ -28,6 +28,7 @@ for word in $(cat /proc/cmdline); do
             echo "${word#*=}" >/sys/fs/cgroup/small/memory.max
             echo $$ >/sys/fs/cgroup/small/cgroup.procs
             size=small ;;
+        keel.size=*) size=${word#*=} ;;
         keel.flavours=*) flavours=$(echo "${word#*=}" | tr , ' ') ;;
     esac
 done

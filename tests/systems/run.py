@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Runs contract suites and programs on Keel in systems of Debian, and prints a table.
 
-    run.py LIBRARIES OUTPUT [--table FILE] [SYSTEM ...]
+    run.py LIBRARIES OUTPUT [--table FILE] [--quick] [SYSTEM ...]
 
 LIBRARIES is the folder of libkeel.so, libkeel-secure.so and libkeel-debug.so; OUTPUT is an empty or
-new folder for the logs. Without names of systems, all of them:
+new folder for the logs. --quick: fewer suites and programs in virtual machines, as in `group`, for
+emulation. Without names of systems, all of them:
 
     bullseye bookworm trixie testing    a root of that suite on this machine's kernel
     linux-SUITE                         a virtual machine with the kernel and the root of that suite
@@ -68,7 +69,7 @@ def compile_suites(tools):
     shutil.rmtree(source)
 
 
-def run_system(name, tools, output):
+def run_system(name, tools, output, quick):
     """What the system printed."""
     log = output / f"{name}.log"
     if name in roots.SUITES:
@@ -80,7 +81,8 @@ def run_system(name, tools, output):
         raise roots.Missing(machine.missing())
     suite = SETTINGS_SUITE if name in SETTINGS else name.removeprefix("linux-")
     machine.run(roots.kernel(suite), roots.root(suite), tools,
-                [*SETTINGS.get(name, []), "keel.flavours=" + ",".join(FLAVOURS)], log, SECONDS)
+                [*SETTINGS.get(name, []), *(["keel.size=small"] if quick else []),
+                 "keel.flavours=" + ",".join(FLAVOURS)], log, SECONDS)
     return log.read_text(errors="replace")
 
 
@@ -114,6 +116,9 @@ def main():
         at = arguments.index("--table")
         file = Path(arguments[at + 1])
         del arguments[at:at + 2]
+    quick = "--quick" in arguments
+    if quick:
+        arguments.remove("--quick")
     if len(arguments) < 2 or not Path(arguments[0], "libkeel.so").is_file():
         sys.exit(__doc__)
     if os.geteuid() != 0:
@@ -140,7 +145,7 @@ def main():
         for name in names:
             start = datetime.datetime.now()
             try:
-                cells, count = row(name, run_system(name, tools, output))
+                cells, count = row(name, run_system(name, tools, output, quick))
             except (roots.Missing, subprocess.TimeoutExpired) as why:
                 cells, count = [name, "-", "-", *[str(why)] * len(FLAVOURS)], 1
             minutes = (datetime.datetime.now() - start).seconds / 60

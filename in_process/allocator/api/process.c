@@ -19,6 +19,7 @@
 #include "base/panic.h"
 #include "os/lock.h"
 #include "os/process.h"
+#include "os/stack.h"
 #include "os/thread.h"
 
 atomic_state process_started;
@@ -56,6 +57,7 @@ static KEEL_TLS unsigned forks;
 
 void process_before_fork(void) {
     if (forks++ > 0) return;
+    os_stack_before_fork(); // first: a walk may allocate
     user_heap_before_fork();
     guarded_before_fork();
     relief_pause();
@@ -75,6 +77,7 @@ void process_after_fork(void) {
     relief_resume();
     guarded_after_fork();
     user_heap_after_fork();
+    os_stack_after_fork();
 }
 static void after_fork_in_child(void) {
     watch_forget();
@@ -82,6 +85,7 @@ static void after_fork_in_child(void) {
     process_after_fork();
     keeper_forget();
     guarded_forget_thread();
+    os_stack_repair_in_child();
     guarded_repair_in_child();
     if (KEEL_DEBUG) debug_repair_in_child();
     user_heap_repair_in_child();

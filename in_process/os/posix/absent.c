@@ -142,6 +142,9 @@ bool os_process_is_copy(void) {
 struct os_code os_own_code;
 
 void os_stack_prepare(void) {}
+void os_stack_before_fork(void) {}
+void os_stack_after_fork(void) {}
+void os_stack_repair_in_child(void) {}
 
 unsigned os_stack_walk(struct os_frame* frames, unsigned most) {
     (void)frames, (void)most;
