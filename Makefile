@@ -78,7 +78,7 @@ test-arm64: ## run the C tests for arm64 under emulation; installs the compiler 
 	@scripts/setup.sh build test arm64
 	@tests/emulated.sh aarch64
 
-test-architectures: ## the same for riscv64, s390x and ppc64le, with a table of counts; ONLY="s390x"
+test-architectures: ## the same for riscv64, s390x, ppc64le and loongarch64; ONLY="s390x"
 	@scripts/setup.sh build test architectures
 	@tests/architectures.sh $(ONLY)
 

@@ -97,6 +97,10 @@ architectures s390x-linux-gnu-gcc gcc-s390x-linux-gnu
 architectures /usr/s390x-linux-gnu/lib/libc.so.6 libc6-dev-s390x-cross
 architectures powerpc64le-linux-gnu-gcc gcc-powerpc64le-linux-gnu
 architectures /usr/powerpc64le-linux-gnu/lib/libc.so.6 libc6-dev-ppc64el-cross
+architectures clang-19 clang-19
+architectures ld.lld-19 lld-19
+architectures llvm-objcopy-19 llvm-19
+architectures /usr/share/keyrings/debian-archive-keyring.gpg debian-archive-keyring
 musl npm npm
 check /usr/lib/llvm-14/lib/clang/14.0.6/lib/linux|libclang_rt libclang-rt-14-dev
 "

@@ -4,7 +4,7 @@
 #     tests/architectures.sh [MACHINE...]
 set -uo pipefail
 cd "$(dirname "$0")/.."
-[ $# -gt 0 ] || set -- riscv64 s390x ppc64le
+[ $# -gt 0 ] || set -- riscv64 s390x ppc64le loongarch64
 mkdir -p build
 table='' failed=0
 for machine in "$@"; do

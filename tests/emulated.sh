@@ -3,17 +3,23 @@
 # emulation. Prints `total: N passed, N failed, N skipped` at the end. Tests that emulation cannot
 # support are left out; their names and the reasons are printed.
 #
-#     tests/emulated.sh aarch64|riscv64|s390x|ppc64le
+#     tests/emulated.sh aarch64|riscv64|s390x|ppc64le|loongarch64
 #
 # The emulator emulates instructions, not the memory model: threads have this machine's stronger
 # memory order. So this finds code that does not compile, wrong constants, wrong layouts, an assumed
 # order of bytes or size of pages, and faults of the counter, but not a missing barrier.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-machine=${1:?aarch64, riscv64, s390x or ppc64le}
+machine=${1:?aarch64, riscv64, s390x, ppc64le or loongarch64}
 build=build/$machine
 triple=${machine/ppc64le/powerpc64le}-linux-gnu
 emulator="$PWD/$build-emulator qemu-$machine-static -L /usr/$triple" # tests/support/emulator.c
+root=''
+if [ "$machine" = loongarch64 ]; then
+    root=$PWD/$build-root
+    tests/support/loongarch64.sh "$root" || exit 1
+    emulator="$PWD/$build-emulator $root/usr/bin/qemu-$machine -L $root/usr/$triple"
+fi
 
 left_out() { # left_out REGULAR-EXPRESSION-OF-TESTS REASON
     pattern+="${pattern:+|}$1"
@@ -78,7 +84,7 @@ export CHECK_LEAVE_OUT
 mkdir -p build
 cc -O1 -Wall -Wextra -o "$build-emulator" tests/support/emulator.c || exit 1
 cmake -S . -B "$build" -G Ninja -DCMAKE_TOOLCHAIN_FILE="$PWD/cmake/emulated.cmake" \
-    -DKEEL_MACHINE="$machine" "-DKEEL_EMULATOR=$PWD/$build-emulator" \
+    -DKEEL_MACHINE="$machine" "-DKEEL_EMULATOR=$PWD/$build-emulator" "-DKEEL_ROOT=$root" \
     -DKEEL_OUTPUT_DIR="$PWD/$build" >"$build.log" 2>&1 ||
     { cat "$build.log" >&2; exit 1; }
 log=$(mktemp)

@@ -73,8 +73,10 @@ _Static_assert(sizeof(void*) == 8, "Keel needs a target with addresses of 64 bit
 #define KEEL_OPAQUE(value) __asm__("" : "+r"(value))
 #if defined(__x86_64__)
 #define KEEL_OPAQUE_VECTOR(value) __asm__("" : "+x"(value)) // of 16 bytes
-#else
+#elif defined(__aarch64__)
 #define KEEL_OPAQUE_VECTOR(value) __asm__("" : "+w"(value))
+#else // a processor that may have no such register
+#define KEEL_OPAQUE_VECTOR(value) ((void)(value))
 #endif
 // The parameter of malloc_usable_size, as the C library declares it.
 #if defined(__FreeBSD__) || defined(__NetBSD__) || defined(__ANDROID__)
