@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the tools for the named purposes if they are missing: setup.sh
-# build|test|check|packages|test-packages|arm64|architectures|musl|windows|programs|systems|
+# build|test|check|packages|test-packages|arm64|architectures|musl|windows|android|programs|systems|
 # neighbours ... "programs" are those that `make test-programs` runs; their files name the packages.
 # Uses apt as root; without root it prints the command to run.
 set -euo pipefail
@@ -101,6 +101,9 @@ architectures clang-19 clang-19
 architectures ld.lld-19 lld-19
 architectures llvm-objcopy-19 llvm-19
 architectures /usr/share/keyrings/debian-archive-keyring.gpg debian-archive-keyring
+android clang-19 clang-19
+android ld.lld-19 lld-19
+android llvm-objcopy-19 llvm-19
 musl npm npm
 check /usr/lib/llvm-14/lib/clang/14.0.6/lib/linux|libclang_rt libclang-rt-14-dev
 "

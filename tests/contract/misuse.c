@@ -77,6 +77,22 @@ TEST(queries_of_impossible_addresses_find_no_block) {
     }
 }
 
+#ifdef __aarch64__ // the processor ignores the top byte, in which Android's malloc stores a tag
+TEST(blocks_can_be_used_resized_and_freed_by_a_tagged_address) {
+    static const size_t lengths[] = {8, 100, 70000, 700000, 100u * MIB};
+    for (int i = 0; i < 5; i++) {
+        char* p = (char*)((uintptr_t)malloc(lengths[i]) | (uintptr_t)0xB4 << 56);
+        p[0] = p[lengths[i] - 1] = 7;
+        char* q = realloc(p, 2 * lengths[i]);
+        CHECK(q != NULL && q[0] == 7 && q[lengths[i] - 1] == 7);
+        free((void*)((uintptr_t)q | (uintptr_t)0xB4 << 56));
+        void* next = calloc(1, lengths[i]);
+        CHECK(next != NULL && malloc_usable_size(next) >= lengths[i]);
+        free(next);
+    }
+}
+#endif
+
 TEST_DIES(a_second_free_of_a_large_block_is_detected, SIGABRT,
           "keel: free of a block that is not allocated (double or invalid free): 0x") {
     void* p = malloc(700000);
