@@ -4,8 +4,8 @@
 - No file of the allocator asks what the system is, or includes a header of a system, but those of
   override/ for one system.
 - docs/reference/os-interface.md names each function of os/ that the allocator uses, no other one,
-  and states their number, and how many of them a new layer must define: those that the layer of
-  POSIX defines outside of absent.c.
+  and states their number, how many of them allocating and freeing use, and how many a new layer
+  must define: those that the layer of POSIX defines outside of absent.c.
 - The layers of Linux, Windows and POSIX define the same functions of the headers that the allocator
   includes.
 """
@@ -36,12 +36,16 @@ def sources(folder, pattern="*.[ch]"):
     return sorted(folder.rglob(pattern))
 
 
-used, headers = set(), set()
+ALLOCATING = [ALLOCATOR / part for part in ("alloc", "heap", "large", "page", "space", "warm")]
+MOST_ALLOCATING = 50
+used, allocating, headers = set(), set(), set()
 for path in sources(ALLOCATOR):
     if path in OF_ONE_SYSTEM:
         continue
     text = text_of(path)
     used |= set(CALL.findall(text))
+    if path.parent in ALLOCATING:
+        allocating |= set(CALL.findall(text))
     headers |= set(re.findall(r"#include \"(os/\w+\.h)\"", path.read_text()))
     for match in SYSTEM.finditer(text):
         faults.append(f"{path.relative_to(ROOT)}: {match.group(0)} belongs into os/")
@@ -54,6 +58,13 @@ faults += [f"os-interface.md names {name}, which the allocator does not use"
 stated = re.search(r"uses\s+(\d+)\s+functions", page)
 if stated is None or int(stated.group(1)) != len(used):
     faults.append(f"os-interface.md must state that the allocator uses {len(used)} functions")
+
+optional = set(re.findall(r"`(os_[a-z_]+)`", page[page.index("## What a system may lack"):]))
+stated = f"use {len(allocating)} of the {len(used)}, of which {len(allocating & optional)} are"
+if stated not in " ".join(page.split()):
+    faults.append(f"os-interface.md must state that allocating and freeing {stated} optional")
+if len(allocating) > MOST_ALLOCATING:
+    faults.append(f"allocating and freeing use more than {MOST_ALLOCATING} functions")
 
 own = {name for path in (OS / "posix").glob("*.c") if path.name != "absent.c"
        for name in DEFINITION.findall(text_of(path))}
