@@ -70,6 +70,28 @@ fn known_causes_are_detected_and_interruptions_are_not_invented() {
     assert!(falsely <= bound, "{falsely} of {bound}");
 }
 
+/// The timer interrupts each of these 20 calls, and none of them is long because of that. A busy
+/// machine may take the processor from most of them, but not from nearly all.
+#[test]
+fn long_work_of_the_allocator_is_not_blamed_on_an_interruption() {
+    let mut bench = Bench::new();
+    let fixture = allocator("fixture", Kind::Peer, Some(library(bench.folder.path(), "fixture")));
+    bench.options =
+        Options { touch: Touch::None, keep: Keep::All, throughput: false, ..bench.options };
+    let fixture = with(&fixture, &[("KEEL_FIXTURE", "work:5")]);
+    let outcome = bench.compare(&mallocs(100, 64), vec![fixture]).unwrap();
+    let result = &outcome.comparison.allocators[0];
+    assert_eq!(failure(result), "no failure");
+    let raw = bench.results().join(result.runs[0].raw.as_ref().unwrap());
+    let mut rows = RunReader::open(&raw).unwrap();
+    let mut causes = Vec::new();
+    while let Some(rows) = rows.next_rows().unwrap() {
+        causes.extend_from_slice(rows.cause);
+    }
+    let own = causes.iter().skip(4).step_by(5).filter(|cause| *cause & CAUSE_INTERRUPTED == 0);
+    assert!(own.count() >= 5, "{causes:?}");
+}
+
 #[test]
 fn slow_calls_are_summed_up_by_cause_and_list_their_system_calls() {
     let (comparison, _) = known();

@@ -7,6 +7,7 @@
  *     overlap:N   the N-th malloc returns the same block as the one before
  *     known:N     every N-th malloc, in turn: sleeps, takes 3 page faults, maps and unmaps,
  *                 signals its own thread; the others do nothing
+ *     work:N      every N-th malloc computes for some 50 ms
  *     map         each malloc makes its own mapping of 4 KiB pages
  *     burn:N      a thread of the allocator's own uses N ms of CPU time during the first malloc
  *     peak:N      the first malloc maps and writes N MiB, and unmaps them
@@ -120,6 +121,10 @@ static void see_all(void) {
     fclose(file);
 }
 
+static void compute(void) {
+    for (volatile long step = 0; step < 50000000; step++) {}
+}
+
 static void* fixture_malloc(size_t size) {
     long number = count(MALLOC);
     if (number == 1) see_all();
@@ -137,6 +142,7 @@ static void* fixture_malloc(size_t size) {
     if (fault == 'c' && number == when) *(volatile int*)(intptr_t)(number - when) = 1;
     while (fault == 'h' && number == when) pause();
     if (fault == 's' && number % when == 0) usleep(2000);
+    if (fault == 'w' && number % when == 0) compute();
     if (fault == 'r' && number >= when) return NULL;
     if (fault == 'o' && number == when) return last;
     if (fault == 'm') return map(size);
