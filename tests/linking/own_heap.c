@@ -1,7 +1,7 @@
-// A malloc that lacks a part of the family: in the program, or in a library that is preloaded before
-// Keel. OWN_VERSION: the functions are defined only in the version of the C library that programs
-// ask for, which dlsym does not find. OWN_CHOSEN: they are chosen at load time (IFUNC), some before
-// this library's addresses are relocated.
+// A malloc that lacks a part of the family: in the program, or in a library that is preloaded
+// before Keel. OWN_VERSION: the functions are defined only in the version of the C library that
+// programs ask for, which dlsym does not find. OWN_CHOSEN: they are chosen at load time (IFUNC),
+// some before this library's addresses are relocated.
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

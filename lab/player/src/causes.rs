@@ -13,7 +13,6 @@
 //! this call is marked if it is short ([`keel_plan::CAUSE_FOLLOWS_DETECTOR`]), and percentiles do
 //! not count it.
 
-use crate::clocked::SLOW_NS;
 use crate::interrupt_probe::InterruptProbe;
 use crate::interruption::{Flag, Seen};
 use crate::kernel_calls;
@@ -58,6 +57,7 @@ pub struct CauseDetector {
     probe: InterruptProbe,
     calls_known: bool,
     slow_ticks: u64,
+    ticks_per_ns: f64,
     last: Usage,
     /// When `last` was read.
     last_time: ThreadTime,
@@ -74,13 +74,14 @@ pub struct Observation {
 }
 
 impl CauseDetector {
-    /// For the calling thread. Calls of `slow_ticks` and more are examined.
-    pub fn of_this_thread(detectors: Detectors, slow_ticks: u64) -> CauseDetector {
+    /// For the calling thread. Calls of `slow_ns` and more are examined.
+    pub fn of_this_thread(detectors: Detectors, slow_ns: f64, ticks_per_ns: f64) -> CauseDetector {
         CauseDetector {
             flag: Flag::of_this_thread(detectors.flag),
             probe: InterruptProbe::of_this_thread(detectors.interrupts),
             calls_known: detectors.calls,
-            slow_ticks,
+            slow_ticks: (slow_ns * ticks_per_ns) as u64,
+            ticks_per_ns,
             last: system::thread_usage(),
             last_time: ThreadTime::now(),
             made_call: false,
@@ -177,12 +178,12 @@ impl CauseDetector {
         }
     }
 
-    /// Whether a call that was interrupted spent most of its time on the processor, and so long that
-    /// the timer alone interrupts it. Such a call is long because of its own work: the C library's
-    /// free, for example, joins a million small blocks in 45 ms. The time in which the thread did
-    /// not run since the counters were read before is not less than that of the call.
+    /// Whether a call that was interrupted spent most of its time on the processor, and is so long
+    /// that the timer alone interrupts it. Such a call is long because of its own work: the C
+    /// library's free, for example, joins a million small blocks in 45 ms. The time in which the
+    /// thread did not run since the counters were read before is not less than that of the call.
     fn worked(&self, ticks: u64, before: ThreadTime) -> bool {
-        let call_ns = ticks as f64 * SLOW_NS / self.slow_ticks as f64;
+        let call_ns = ticks as f64 / self.ticks_per_ns;
         let now = self.last_time;
         let ran = now.cpu_ns.saturating_sub(before.cpu_ns);
         let waited = now.monotonic_ns.saturating_sub(before.monotonic_ns).saturating_sub(ran);

@@ -78,7 +78,7 @@ unsafe fn perform_as<C: Clock, const TOUCH: u8, const INSIDE: bool>(part: Part<'
     let state = &part.states[part.index];
     let errors = Errors(part.control);
     let slow_ticks = (SLOW_NS * part.waiter.ticks_per_ns) as u64;
-    let detector = CauseDetector::of_this_thread(part.detectors, slow_ticks);
+    let detector = CauseDetector::of_this_thread(part.detectors, SLOW_NS, part.waiter.ticks_per_ns);
     let mut timing = Timing::<C> { detector, clock: std::marker::PhantomData };
     let at_start = Start::now();
     let mut evictor = Evictor::new(part.evicted, part.orders.evict);

@@ -61,7 +61,7 @@ pub fn facts<C: Clock>() -> Result<String, SharedError> {
     let ticks_per_ns = clock::ticks_per_ns::<C>();
     let detectors = self_test::run::<C>(control, ticks_per_ns);
     let mut pairs = vec![0u64; EMPTY_PAIRS];
-    let mut detector = CauseDetector::of_this_thread(detectors, u64::MAX);
+    let mut detector = CauseDetector::of_this_thread(detectors, f64::INFINITY, 1.0);
     pairs.iter_mut().for_each(|pair| *pair = empty_pair::<C>(&mut detector));
     let pace = pace::<C>(&mut detector, ticks_per_ns);
     detector.dismiss();

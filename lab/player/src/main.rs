@@ -321,7 +321,7 @@ fn first_row(part: &Part<'_>) -> Option<u32> {
 
 fn measure_empty_pairs<C: Clock>(results: &Results, detectors: Detectors) {
     // With this threshold no pair is examined, so nothing happens between two pairs.
-    let mut detector = CauseDetector::of_this_thread(detectors, u64::MAX);
+    let mut detector = CauseDetector::of_this_thread(detectors, f64::INFINITY, 1.0);
     for place in results.empty_pairs() {
         place.store(empty_pair::<C>(&mut detector).min(u64::from(u32::MAX)) as u32, Relaxed);
     }

@@ -28,7 +28,7 @@ pub fn run<C: Clock>(control: &Control, ticks_per_ns: f64) -> Detectors {
     };
     let mut found = [(0, 0); SELF_TESTS.len()];
     let mut trial = Trial::<C> {
-        detector: CauseDetector::of_this_thread(available, (SLOW_NS * ticks_per_ns) as u64),
+        detector: CauseDetector::of_this_thread(available, SLOW_NS, ticks_per_ns),
         clock: std::marker::PhantomData,
     };
     found[SelfTest::Quiet as usize] = trial.count(QUIET, 0, || {});
@@ -138,7 +138,7 @@ fn map_and_unmap() {
 /// Whether a hardware interrupt is detected: spins until there is one, at most 50 ms. For `keel
 /// doctor`.
 pub fn detects_an_interrupt<C: Clock>(detectors: Detectors, ticks_per_ns: f64) -> bool {
-    let mut detector = CauseDetector::of_this_thread(detectors, 0);
+    let mut detector = CauseDetector::of_this_thread(detectors, 0.0, 1.0);
     let end = C::now() + (5e7 * ticks_per_ns) as u64;
     while C::now() < end {
         let (_, call) = timed::<C>(&mut detector, std::ptr::null_mut);

@@ -72,6 +72,10 @@ const OWN: [Own; 11] = [
     },
 ];
 
+/// What is said about Python if its objects are in the recording.
+const PYTHON_MALLOC: &str = "Python used malloc for all objects, because of PYTHONMALLOC=malloc. Without this setting, \
+     objects of up to 512 bytes come from its own pools, and no allocator saves time for them.";
+
 /// What the recording cannot contain, one sentence each.
 fn own_memory(journal: &JournalFacts) -> impl Iterator<Item = String> + '_ {
     let program = journal.program.split(' ').next().unwrap_or_default();
@@ -82,7 +86,12 @@ fn own_memory(journal: &JournalFacts) -> impl Iterator<Item = String> + '_ {
     let has = move |one: &&Own| {
         one.files.iter().any(|name| files.iter().any(|file| is_file_of(file, name)))
     };
-    OWN.iter().filter(has).map(|one| one.text.to_owned())
+    let through_malloc = journal.settings.get("PYTHONMALLOC").is_some_and(|kind| kind == "malloc");
+    let text = move |one: &Own| match through_malloc && one.files.contains(&"python") {
+        true => PYTHON_MALLOC,
+        false => one.text,
+    };
+    OWN.iter().filter(has).map(move |one| text(one).to_owned())
 }
 
 /// `python3.11` and `libpython3.11.so.1.0` begin with a name; `nodejs-tool` does not.
@@ -282,6 +291,10 @@ mod tests {
             let found = found(program, modules);
             assert!(found.len() == 1 && found[0].contains(expected), "{program}: {found:?}");
         }
+        let mut python =
+            JournalFacts { program: "/usr/bin/python3.11".into(), ..JournalFacts::default() };
+        python.settings.insert("PYTHONMALLOC".into(), "malloc".into());
+        assert_eq!(own_memory(&python).collect::<Vec<_>>(), [PYTHON_MALLOC]);
         assert_eq!(found("/usr/bin/game", &["/lib/libc.so.6"]), Vec::<String>::new());
         assert_eq!(found("/usr/bin/node-exporter", &[]), Vec::<String>::new());
         assert_eq!(found("pythonic", &[]), Vec::<String>::new());
