@@ -73,9 +73,9 @@ const OWN: [Own; 11] = [
 ];
 
 /// What is said about Python if its objects are in the recording.
-const PYTHON_MALLOC: &str =
-    "Python used malloc for all objects, because of PYTHONMALLOC=malloc. Without this setting, \
-     objects of up to 512 bytes come from its own pools, and no allocator saves time for them.";
+const PYTHON_MALLOC: &str = "Because of PYTHONMALLOC=malloc, Python used malloc for all objects. \
+     Without it, objects of up to 512 bytes come from Python's own pools, and no allocator saves \
+     time for them.";
 
 /// What the recording cannot contain, one sentence each.
 fn own_memory(journal: &JournalFacts) -> impl Iterator<Item = String> + '_ {
