@@ -122,7 +122,8 @@ static void see_all(void) {
 }
 
 static void compute(void) {
-    for (volatile long step = 0; step < 50000000; step++) {}
+    for (volatile long step = 0; step < 50000000; step++)
+        ;
 }
 
 static void* fixture_malloc(size_t size) {
