@@ -89,7 +89,8 @@ impl Choice<'_> {
                 self.of_base(self.above(stake, index, first)),
             ),
         };
-        let leaner = match leanest != index && self.clearly_leaner(leanest, index) {
+        let is_third = leanest != index && leanest != first;
+        let leaner = match is_third && self.clearly_leaner(leanest, index) {
             true => format!(
                 " {} needs {} less memory than {own}, but its median is higher by {}.",
                 self.name(leanest),

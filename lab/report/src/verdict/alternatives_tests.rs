@@ -21,6 +21,22 @@ fn the_choice_among_equals_is_explained() {
     assert!(found.text().contains(why), "{found:?}");
 }
 
+/// The one with the lowest median and the least memory may not be better than the base at all.
+#[test]
+fn an_uncertain_equal_is_compared_once() {
+    let field = vec![
+        result("glibc", &SLOW, 100 * MIB),
+        result("sure", &FAST, 150 * MIB),
+        result("perhaps", &[40, 130, 44, 90, 41], 90 * MIB),
+    ];
+    let found = advise(field, 10);
+    assert!(found.sentence.starts_with("Use sure: "), "{found:?}");
+    assert!(
+        found.text().contains("perhaps, whose median is lower by 6.9 % of glibc's, perhaps not.")
+    );
+    assert!(!found.text().contains("higher by"), "{found:?}");
+}
+
 #[test]
 fn the_advised_allocator_is_the_first_alternative() {
     let field = vec![
