@@ -24,7 +24,7 @@ const CRATES: [&str; 3] = ["alloc::", "core::", "hashbrown::"];
 
 /// The ends of words in names of functions that allocate or free for their callers: `xmalloc`,
 /// `sqlite3DbMallocRaw`, `ggc_internal_cleared_alloc`, `PyObject_Free`.
-const WORDS: [&str; 7] = ["alloc", "allocate", "free", "strdup", "strndup", "memdup", "calloc"];
+const WORDS: [&str; 6] = ["alloc", "allocate", "free", "strdup", "strndup", "memdup"];
 /// Not the destructors of objects, which interpreters call so.
 const DESTRUCTOR: &str = "dealloc";
 /// Words that may follow them, besides numbers: variants of the same function.

@@ -93,8 +93,7 @@ impl CauseDetector {
     pub fn before(&mut self) {
         if self.flag.look() == Seen::Interrupted {
             // An interruption between calls: its switches must not be attributed to the next call.
-            self.made_call = true;
-            self.refresh();
+            self.refresh_between();
         }
         if self.probe.is_cleared() {
             self.probe.arm();
@@ -120,6 +119,13 @@ impl CauseDetector {
         self.last_time = ThreadTime::now();
     }
 
+    /// The same between two calls that would otherwise follow each other: the kernel displaces
+    /// cache lines of the next call, which is marked.
+    fn refresh_between(&mut self) {
+        self.made_call = true;
+        self.refresh();
+    }
+
     /// The cause word of a record: see [`Record::cause`].
     #[inline(always)]
     pub fn cause(&mut self, ticks: u64, observation: Observation) -> u32 {
@@ -143,8 +149,7 @@ impl CauseDetector {
         if ticks < self.slow_ticks {
             // No interruption is that short: it happened between the flag and the clock.
             if observation.flag == Seen::Interrupted {
-                self.made_call = true;
-                self.refresh();
+                self.refresh_between();
             }
             return cause;
         }
@@ -152,8 +157,7 @@ impl CauseDetector {
             cause |= CAUSE_SYSCALL_UNKNOWN;
         }
         let (before, time_before) = (self.last, self.last_time);
-        self.made_call = true;
-        self.refresh();
+        self.refresh_between();
         let faults = self.last.faults() - before.faults();
         let slept = self.last.voluntary_switches != before.voluntary_switches;
         let preempted = self.last.involuntary_switches != before.involuntary_switches;
