@@ -59,7 +59,7 @@ pub struct CauseDetector {
     slow_ticks: u64,
     ticks_per_ns: f64,
     last: Usage,
-    /// When `last` was read.
+    /// When `last` was read after the thread may not have run; from then on it ran.
     last_time: ThreadTime,
     /// Whether the detectors made a system call since the end of the last call.
     made_call: bool,
@@ -93,7 +93,7 @@ impl CauseDetector {
     pub fn before(&mut self) {
         if self.flag.look() == Seen::Interrupted {
             // An interruption between calls: its switches must not be attributed to the next call.
-            self.refresh_between();
+            self.refresh_between(true);
         }
         if self.probe.is_cleared() {
             self.probe.arm();
@@ -120,10 +120,14 @@ impl CauseDetector {
     }
 
     /// The same between two calls that would otherwise follow each other: the kernel displaces
-    /// cache lines of the next call, which is marked.
-    fn refresh_between(&mut self) {
+    /// cache lines of the next call, which is marked. The clocks take twice as long as the
+    /// counters, so they are read only if the thread may not have run for a while.
+    fn refresh_between(&mut self, may_have_waited: bool) {
         self.made_call = true;
-        self.refresh();
+        self.last = system::thread_usage();
+        if may_have_waited {
+            self.last_time = ThreadTime::now();
+        }
     }
 
     /// The cause word of a record: see [`Record::cause`].
@@ -149,7 +153,7 @@ impl CauseDetector {
         if ticks < self.slow_ticks {
             // No interruption is that short: it happened between the flag and the clock.
             if observation.flag == Seen::Interrupted {
-                self.refresh_between();
+                self.refresh_between(true);
             }
             return cause;
         }
@@ -157,11 +161,11 @@ impl CauseDetector {
             cause |= CAUSE_SYSCALL_UNKNOWN;
         }
         let (before, time_before) = (self.last, self.last_time);
-        self.refresh_between();
+        self.refresh_between(observation.flag != Seen::Nothing);
         let faults = self.last.faults() - before.faults();
         let slept = self.last.voluntary_switches != before.voluntary_switches;
         let preempted = self.last.involuntary_switches != before.involuntary_switches;
-        let worked = self.worked(ticks, time_before);
+        let worked = observation.flag != Seen::Nothing && self.worked(ticks, time_before);
         if faults > 0 {
             cause |= CAUSE_FAULT | Record::with_faults(faults);
         }
@@ -173,7 +177,7 @@ impl CauseDetector {
         match observation.flag {
             // Neither kind of switch: a signal, or work of the kernel on the return from a timer
             // tick.
-            Seen::Interrupted | Seen::Unknown if worked => cause,
+            _ if worked => cause,
             Seen::Interrupted if preempted || !slept => cause | CAUSE_INTERRUPTED,
             Seen::Unknown if preempted => cause | CAUSE_INTERRUPTED,
             // Faults clear the probe as well, so that it means nothing for calls with faults.
