@@ -128,7 +128,9 @@ fn slowest_calls_table_shows_the_attribution_of_each_cause() {
     assert!(
         first.starts_with("Slowest call attributed to an allocator: 50 ms")
             && first.contains("Cause: the allocator's own work.")
-            && first.contains("Attributed to the allocator, because no interruption was recorded."),
+            && first.contains(
+                "Attributed to the allocator, because no interruption explains its time."
+            ),
         "{first}"
     );
     assert_eq!(

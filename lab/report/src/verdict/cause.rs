@@ -88,7 +88,9 @@ impl Ground {
             Ground::PageFault => {
                 "Attributed to the allocator: it used memory that was not resident (page fault)."
             }
-            Ground::OwnWork => "Attributed to the allocator, because no interruption was recorded.",
+            Ground::OwnWork => {
+                "Attributed to the allocator, because no interruption explains its time."
+            }
             Ground::Lock => {
                 "Attributed to the allocator: the call waited for a lock of the allocator, which \
                  another thread held."
