@@ -48,6 +48,7 @@ step "rust docs" env RUSTDOCFLAGS="-D warnings" cargo doc --release --no-deps --
 step "c format" c_format
 step "shell syntax" shell_syntax
 step "windows syntax" windows_syntax
+step "clang syntax" scripts/clang_syntax.py build/cmake
 step "mutations" python3 tests/mutants/run.py --check
 step "reference page" python3 scripts/reference.py --check
 # With --workspace, as in every build: another selection would compile dependencies anew.
