@@ -36,6 +36,15 @@ windows_syntax() {
         in_process/os/windows/*.c $rooms/{space,warm,page,large,heap,guarded,alloc,keeper,api}/*.c \
         $rooms/override/windows/*.c
 }
+# As for musl, where nothing of the lab is built.
+without_lab() {
+    local folder status
+    folder=$(mktemp -d)
+    cmake -S . -B "$folder" -G Ninja -DCMAKE_CXX_COMPILER=
+    status=$?
+    rm -rf "$folder"
+    return $status
+}
 
 rust_format() {
     cargo fmt --all --check &&
@@ -49,6 +58,7 @@ step "c format" c_format
 step "shell syntax" shell_syntax
 step "windows syntax" windows_syntax
 step "clang syntax" scripts/clang_syntax.py build/cmake
+step "configured without lab" without_lab
 step "mutations" python3 tests/mutants/run.py --check
 step "reference page" python3 scripts/reference.py --check
 # With --workspace, as in every build: another selection would compile dependencies anew.
