@@ -73,7 +73,6 @@ const drawWorstFrame = async () => {
   const calls = outliers ? callsOfFrame(outliers, frame) : [];
   const button = (text, onclick) =>
     make("button", { type: "button", class: "link", text, onclick });
-  const share = percent(inside / (1e9 / 60));
   const worst = calls[0];
   const site = worst === undefined ? "" : siteText(outliers, worst);
   const slowest =
@@ -81,13 +80,18 @@ const drawWorstFrame = async () => {
       ? ""
       : `Its slowest call: ${duration(outliers.latency[worst])} in ` +
         `${OPERATION_NAMES[outliers.kind[worst]]}${site && `, called in ${site}`}.`;
+  // The same number as in the advice and in the table of metrics.
+  const { name, runs, frames, undisturbed_frames: calm } = facts.allocators[index];
+  const median = (calm.worst ?? frames.worst)?.[0] ?? inside;
+  const length = (frameMarks[frame] ?? facts.span_ns) - frameMarks[frame - 1];
   box.replaceChildren(
     make(
       "p",
       {},
-      make("b", { text: `Worst frame of ${facts.allocators[index].name}'s median run:` }),
-      ` frame ${frame.toLocaleString("en-US")}, ${duration(inside)} in calls that were not ` +
-        `preempted (${share} of a frame at 60 Hz). ${slowest}`,
+      make("b", { text: `Worst frame with ${name}:` }),
+      ` ${duration(median)} in calls that were not only preempted` +
+        `${runs > 1 ? ` (median of ${runs} runs)` : ""}. In the run of the charts it is frame ` +
+        `${frame.toLocaleString("en-US")}, recorded as ${duration(length)} long. ${slowest}`,
     ),
     make(
       "p",

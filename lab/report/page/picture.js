@@ -11,13 +11,16 @@ const makeSvg = (tag, attributes, ...children) => {
   return element;
 };
 
-/** The allocators to show: the one that the program used, and the advised or fastest other. */
+/**
+ * The allocators to show: the one that the program used, and the other one that the sentences name,
+ * or the fastest one.
+ */
 const picturedAllocators = () => {
   const { base, advice, criteria } = facts.verdict;
   if (base === null || base === undefined) return contenders.slice(0, 2);
   const byTime = criteria.find(({ id }) => id === "time") ?? criteria[0];
   const fastest = byTime?.rows.map(([index]) => index).find((index) => index !== base);
-  const other = advice.other ?? fastest;
+  const other = advice.other ?? advice.uncertain ?? fastest;
   return other === undefined || other === null ? [base] : [base, other];
 };
 

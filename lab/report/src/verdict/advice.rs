@@ -21,7 +21,7 @@ use keel_results::{ALL_OPERATIONS, Comparison, FRAME, Interval, figure_label};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The time of a frame at 60 Hz.
+/// The time of a frame if the recording has only one mark: 60 Hz.
 const FRAME_NS: f64 = 1e9 / 60.0;
 /// A single frame is compared only if it can be late: its threshold is this multiple of that of all
 /// frames.
@@ -56,6 +56,8 @@ pub struct Advice {
     pub more: Vec<String>,
     /// Index of the advised allocator; None if none is advised.
     pub other: Option<usize>,
+    /// Index of the allocator whose saving is uncertain but may be the largest.
+    pub uncertain: Option<usize>,
     /// Whether the runs vary too much for a decision.
     #[serde(skip)]
     pub is_undecided: bool,
@@ -189,7 +191,7 @@ impl Choice<'_> {
             operation: FRAME,
             figure,
             share: 0.0,
-            least: factor * self.matters.frame * FRAME_NS,
+            least: factor * self.matters.frame * self.frame_ns(),
         };
         // Many frames have a p99; of few, the worst one counts.
         let frames = [of_frame("p99", 1.0), of_frame("worst", WORST_FRAME), of_frame("mean", 1.0)];
@@ -198,6 +200,14 @@ impl Choice<'_> {
         let frames = frames.into_iter().filter(|one| known(one));
         let frames: Vec<Stake> = frames.filter(|one| one.figure != "worst" || !has_tail).collect();
         if frames.is_empty() { vec![self.time()] } else { frames }
+    }
+
+    /// The median length of the recorded frames.
+    fn frame_ns(&self) -> f64 {
+        let marks = self.all.comparison.journal.frames.windows(2);
+        let mut lengths: Vec<u64> = marks.map(|two| two[1].saturating_sub(two[0])).collect();
+        lengths.sort_unstable();
+        lengths.get(lengths.len() / 2).map_or(FRAME_NS, |length| *length as f64)
     }
 
     /// The time in all calls.
@@ -461,27 +471,32 @@ impl Choice<'_> {
             many => format!("{} of the other allocators are", many.len()),
         };
         let base = self.name(self.base);
-        let sentence =
-            format!("It is not known whether {who} better than {base} for this program.");
-        let most = unknown.values().max_by(|a, b| a.1.total_cmp(&b.1));
-        let bound = most.map_or_else(String::new, |(stake, ns)| {
+        let unknown_who = format!("t is not known whether {who} better than {base}");
+        // What the program has now needs no proof.
+        let sentence = match self.keeps() {
+            true => format!("Stay with {base} for now: i{unknown_who} for this program."),
+            false => format!("I{unknown_who} for this program."),
+        };
+        let most = unknown.iter().max_by(|a, b| a.1.1.total_cmp(&b.1.1));
+        let bound = most.map_or_else(String::new, |(index, (stake, ns))| {
             let saved = match stake.operation {
                 FRAME => format!("{} {}", duration(*ns), in_frame(stake.figure)),
                 _ => self.per_minute(*ns).unwrap_or_else(|| duration(*ns)),
             };
-            format!("Another allocator may save up to {saved}, the end of its 95 % interval.")
+            let name = self.name(*index);
+            format!("{name} may save up to {saved}, the end of its 95 % interval.")
         });
-        let until_then = self.keeps().then_some(base);
         let sentences = [
             bound,
             self.avoid().0,
-            remedy(self.all.comparison, self.all.runs, until_then),
+            remedy(self.all.comparison, self.all.runs),
             calls_above(self.all.allocators, self.base, self.base),
         ];
         Advice {
-            grade: "No decision: the runs vary too much.".to_owned(),
+            grade: "The runs vary too much for a decision.".to_owned(),
             sentence,
             more: self.completed(sentences),
+            uncertain: most.map(|(index, _)| *index),
             is_undecided: true,
             ..Advice::default()
         }

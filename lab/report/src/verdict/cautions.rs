@@ -110,10 +110,8 @@ fn interrupted_caution(
     ))
 }
 
-/// How to obtain a decision if the runs vary too much. `until_then`: the allocator to keep.
-pub fn remedy(comparison: &Comparison, fewest_runs: usize, until_then: Option<&str>) -> String {
-    let until_then =
-        until_then.map_or_else(String::new, |name| format!(" Until then, stay with {name}."));
+/// How to obtain a decision if the runs vary too much.
+pub fn remedy(comparison: &Comparison, fewest_runs: usize) -> String {
     let compared = || comparison.allocators.iter().filter(|result| result.name != FLOOR);
     let runs = || compared().flat_map(|result| &result.runs);
     let busy = |run: &&keel_results::Run| {
@@ -124,9 +122,9 @@ pub fn remedy(comparison: &Comparison, fewest_runs: usize, until_then: Option<&s
         let busy = if busy == all { format!("all {all}") } else { format!("{busy} of the {all}") };
         return format!(
             "Other programs used the processors during {busy} runs. Repeat the comparison on an \
-             idle machine.{until_then}"
+             idle machine."
         );
     }
     let more = 20.max(2 * fewest_runs);
-    format!("Repeat the comparison on a quiet machine, or with --runs {more}.{until_then}")
+    format!("Repeat the comparison on a quiet machine, or with --runs {more}.")
 }

@@ -1,6 +1,6 @@
 //! The advice to stay with the allocator of the program.
 
-use super::{Advice, Choice, FRAME_NS, Stake};
+use super::{Advice, Choice, Stake};
 use crate::figures::ratio;
 use crate::verdict::price::{calls_above, memory_price, peak};
 use crate::verdict::sentences::NAMES;
@@ -51,7 +51,9 @@ impl Choice<'_> {
         let (stake, base) = (self.usual(), self.name(self.base));
         let value = self.value(&stake, self.base).unwrap_or(0.0);
         if stake.operation == FRAME {
-            let share = percent_of(value / FRAME_NS, "of a frame at 60 Hz");
+            let length = self.frame_ns();
+            let frame = format!("of a frame of {}", duration(length));
+            let share = percent_of(value / length, &frame);
             let time = duration(value);
             return format!("With {base}, the calls of an average frame take {time} ({share}).");
         }
