@@ -69,7 +69,7 @@ P
         ;;
     apt)
         apt list --installed && apt-cache dumpavail | sha256sum &&
-            apt-get --simulate remove perl && apt-mark showmanual
+            apt-get --simulate remove git && apt-mark showmanual
         ;;
     *) echo "there is no program $1" >&2; exit 2 ;;
 esac
