@@ -127,7 +127,7 @@ class Budget:
     def __init__(self, minutes, operations):
         self.end = time.monotonic() + 60 * minutes
         self.operations = dict(operations)
-        # Seconds of a round of ten allocators: for each journal, and for each million
+        # Seconds of a round of all allocators: for each journal, and for each million
         # operations. The latter is updated from the measured times.
         self.fixed, self.rate = 3.0, 3.5
 

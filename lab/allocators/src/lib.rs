@@ -3,10 +3,14 @@
 
 mod spec;
 pub mod table;
+mod used;
 mod variants;
 
 pub use spec::Spec;
-pub use variants::{VARIANTS, Variant, with_recorded, with_tuned};
+pub use used::{C_LIBRARY, used_name};
+pub use variants::{
+    VARIANTS, Variant, program_variable, with_recorded, with_tuned, with_tuned_base,
+};
 
 use serde::Serialize;
 use std::ffi::OsString;

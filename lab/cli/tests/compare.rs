@@ -1,7 +1,12 @@
 //! The answers of `keel compare`, `keel allocators` and `keel export` to wrong input. Tests of the
-//! measurements are in the crates that measure.
+//! measurements are in the crates that measure. And which allocators are compared by default.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod common;
+
+use common::prefix;
+use keel_journal::{Event, Metadata, Op, Writer};
+use keel_results::Comparison;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -133,4 +138,52 @@ fn exporting_from_a_missing_folder_is_an_error() {
     let output = keel(folder.path(), &["export", "nowhere", "--to", "csv"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(messages(&output).contains("nowhere: no such folder"), "{}", messages(&output));
+}
+
+/// A journal of ten blocks of a program that used the allocator of this object file.
+fn journal_of(path: &Path, allocator: &str, settings: &[(&str, &str)]) {
+    let mut writer = Writer::create(path).unwrap();
+    for object in 1..=10 {
+        let time = object * 1000;
+        writer.push(&Event { size: 100, created: object, ..Event::at(time, Op::Malloc) }).unwrap();
+        writer.push(&Event { released: object, ..Event::at(time + 500, Op::Free) }).unwrap();
+    }
+    let text = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+    let metadata = Metadata {
+        allocator: allocator.to_owned(),
+        settings: settings.iter().map(text).collect(),
+        ..Metadata::default()
+    };
+    writer.finish(metadata).unwrap();
+}
+
+/// The names of the compared allocators that have settings.
+fn tuned(folder: &Path, allocator: &str, settings: &[(&str, &str)], more: &[&str]) -> Vec<String> {
+    journal_of(&folder.join("ten.parquet"), allocator, settings);
+    let arguments = ["compare", "ten.parquet", "-r", "1", "--no-throughput", "--no-usable-size"];
+    let arguments = [&arguments[..], &["--force", "-o", "results"], more].concat();
+    let output = Command::new(env!("CARGO_BIN_EXE_keel"))
+        .current_dir(folder)
+        .env("KEEL_PREFIX", prefix())
+        .args(arguments)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", messages(&output));
+    let found = Comparison::load(&folder.join("results")).unwrap();
+    let names = found.allocators.into_iter().map(|one| one.name);
+    names.filter(|name| name.ends_with("-tuned")).collect()
+}
+
+#[test]
+fn the_programs_allocator_is_also_compared_with_settings() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    const LIBC: &str = "/lib/x86_64-linux-gnu/libc.so.6";
+    assert_eq!(tuned(folder, LIBC, &[], &[]), ["glibc-tuned"]);
+    assert_eq!(tuned(folder, "", &[], &["-a", "all"]), ["glibc-tuned"]);
+    let none: [&str; 0] = [];
+    assert_eq!(tuned(folder, "/opt/lib/libhoard.so", &[], &[]), none);
+    let own = [("GLIBC_TUNABLES", "glibc.malloc.mmap_max=0")];
+    assert_eq!(tuned(folder, LIBC, &own, &[]), none, "the program had it already");
+    assert_eq!(tuned(folder, LIBC, &[], &["-a", "glibc"]), none, "they were selected");
 }

@@ -129,6 +129,7 @@ const KNOWN = {
   keel: ["#d1490c", "#ff7a3d", []],
   glibc: ["#5b6470", "#a3adb9", []],
   system: ["#5b6470", "#a3adb9", []], // glibc in results of older versions
+  "glibc-tuned": ["#1c2530", "#e4eaf1", [6, 3]],
   mimalloc: ["#0067a3", "#4aa8e0", []],
   mimalloc2: ["#3b9bd0", "#8fd0f5", [6, 3]],
   jemalloc: ["#00805c", "#2fc29a", []],

@@ -13,13 +13,14 @@ const makeSvg = (tag, attributes, ...children) => {
 
 /**
  * The allocators to show: the one that the program used, and the other one that the sentences name,
- * or the fastest one.
+ * or the fastest one. A row of the same allocator with settings is shown only if they name it.
  */
 const picturedAllocators = () => {
   const { base, advice, criteria } = facts.verdict;
   if (base === null || base === undefined) return contenders.slice(0, 2);
   const byTime = criteria.find(({ id }) => id === "time") ?? criteria[0];
-  const fastest = byTime?.rows.map(([index]) => index).find((index) => index !== base);
+  const isOther = (index) => index !== base && settingOf(index) === undefined;
+  const fastest = byTime?.rows.map(([index]) => index).find(isOther);
   const other = advice.other ?? advice.uncertain ?? fastest;
   return other === undefined || other === null ? [base] : [base, other];
 };

@@ -4,6 +4,9 @@ const contenders = facts.allocators.flatMap((one, index) =>
   one.floor || !one.runs ? [] : [index],
 );
 
+/** What is set, if a row is the program's allocator with settings: `GLIBC_TUNABLES=...`. */
+const settingOf = (index) => facts.verdict.settings.find((one) => one.index === index)?.text;
+
 const state = {
   operation: facts.verdict.operation, // the operation that the verdict judges
   colour: "size",

@@ -6,7 +6,9 @@ const nameTag = (index) => {
   swatch.style.background = styleOf(index).colour;
   const parts = facts.allocators[index].name.split(/(?<=[:,])/);
   const text = make("span", {}, ...parts.flatMap((part) => [make("wbr"), part]).slice(1));
-  return make("span", { class: "name" }, swatch, text);
+  const setting = settingOf(index);
+  const title = setting && `${facts.allocators[facts.verdict.base].name} with ${setting}`;
+  return make("span", { class: "name", title }, swatch, text);
 };
 const nameCell = (index) => make("th", { scope: "row" }, nameTag(index));
 

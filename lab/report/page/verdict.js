@@ -170,12 +170,15 @@ const paceText = (pace) => {
 const drawWorkload = () => {
   const total = Object.values(facts.journal.operations).reduce((a, b) => a + b, 0);
   const runs = Math.max(...facts.allocators.map((one) => one.runs));
-  const names = contenders.map((index) => facts.allocators[index].name);
+  const nameOf = (index) => facts.allocators[index].name;
+  const names = contenders.filter((index) => settingOf(index) === undefined).map(nameOf);
+  const settings = facts.verdict.settings.map(({ index }) => `the setting ${nameOf(index)}`);
+  const rows = [names.length === 1 ? names[0] : `${names.length} allocators`, ...settings];
   const program = programName(facts.journal.program || facts.journal.name);
   putText(
     "workload",
     `${count(total)} operations of ${program} were ` +
-      `replayed on ${names.length === 1 ? names[0] : `${names.length} allocators`}, ` +
+      `replayed on ${list(rows)}, ` +
       `${pluralize(runs, "run", "runs")} each. ${paceText(facts.settings.pace)}`,
   );
   putText(

@@ -29,8 +29,10 @@ use tempfile::TempDir;
 /// throughput, without timing single calls.
 ///
 /// Without -a and --allocator, the command compares all allocators that `keel allocators` lists,
-/// except keel-secure and those with special settings (keel-no-keeper, NAME-tuned). It always adds
-/// the null allocator, which does nothing: its times are the cost of measuring.
+/// except keel-secure and those with special settings (keel-no-keeper, NAME-tuned). It adds the row
+/// NAME-tuned of the allocator that the program used, which is one more run in each round: a
+/// setting may be enough, and needs no other library. It always adds the null allocator, which does
+/// nothing: its times are the cost of measuring.
 ///
 /// The rounds of a long comparison can run at different times or on different machines: see `keel
 /// compare plan`.
@@ -76,8 +78,9 @@ struct How {
     /// -a, only the allocators of this option are compared
     #[arg(long = "allocator", value_name = "SPEC")]
     single: Vec<String>,
-    /// Also run allocators with the settings that their makers document for low latency. Their
-    /// names are then NAME-tuned (jemalloc-tuned). `keel allocators` lists them
+    /// Also run all allocators with the settings that their makers document for low latency, not
+    /// only that of the program. Their names are then NAME-tuned (jemalloc-tuned). `keel
+    /// allocators` lists them
     #[arg(long)]
     tuned: bool,
     /// For allocators given as paths: call the library's functions with this prefix, instead of
@@ -231,7 +234,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     };
     let options = options(&how, journal.reader.metadata())?;
     let verify = options.verify;
-    let compared = compared(&allocators, journal.reader.metadata());
+    let compared = compared(&how, &allocators, journal.reader.metadata());
     needs::state(journal.reader.rows(), compared.len(), &options, &folder.written)?;
     let bars = Bars::new();
     let request = Request {
@@ -312,7 +315,7 @@ impl ForTry {
             decide: true,
             ..options(&self.how, source.metadata())?
         };
-        let compared = compared(allocators, source.metadata());
+        let compared = compared(&self.how, allocators, source.metadata());
         if !self.silent {
             needs::state(source.rows(), compared.len(), &options, folder)?;
         }
@@ -374,10 +377,15 @@ impl Journal {
     }
 }
 
-/// Adds the settings of the recorded program, and the floor, which is always measured: it is the
-/// cost of the measurement itself.
-fn compared(allocators: &[Allocator], metadata: &Metadata) -> Vec<Allocator> {
-    let mut all = keel_allocators::with_recorded(allocators.to_vec(), &metadata.settings);
+/// Adds to `all` the program's allocator with settings, which need no new library. Adds the
+/// settings of the recorded program, and the floor, which is always measured: it is the cost of the
+/// measurement itself.
+fn compared(how: &How, allocators: &[Allocator], metadata: &Metadata) -> Vec<Allocator> {
+    let mut all = allocators.to_vec();
+    if specs(how).iter().any(|spec| spec == "all") {
+        all = keel_allocators::with_tuned_base(all, &metadata.allocator, &metadata.settings);
+    }
+    all = keel_allocators::with_recorded(all, &metadata.settings);
     if !all.iter().any(|allocator| allocator.name == FLOOR) {
         all.push(Allocator::default());
     }

@@ -15,13 +15,16 @@ use std::process::ExitCode;
 ///
 /// When the program has ended, the command shows which code allocates most. Then it replays the
 /// recording on the allocators, until the rounds agree which ones are slower, and makes the page.
+/// Without -a, one row more is the program's own allocator with the settings for low latency that
+/// its makers document: a setting needs no other library.
 /// All files are in one folder. After Ctrl-C, what is complete stays there, and the command prints
 /// how to go on.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  keel try -- ./game --level 3\n  \
                         keel try -a keel,glibc,mimalloc -r 3 -- sort big.txt")]
 pub struct Arguments {
-    /// The allocators to compare; see `keel compare --allocators`
+    /// The allocators to compare; see `keel compare --allocators`. With `all`, also the program's
+    /// own with settings (glibc-tuned)
     #[arg(short, long, default_value = "all")]
     allocators: String,
     /// The pace of the replay; see `keel compare --pace`

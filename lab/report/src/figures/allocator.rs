@@ -13,6 +13,8 @@ use std::path::Path;
 
 /// The figure of [`AllocatorFigures::figures`] with the calls above 1 ms of a run.
 pub const CALLS_ABOVE_1_MS: &str = "calls_above_1_ms";
+/// The figure with the resident bytes at the end of a run.
+pub const MEMORY_AT_END: &str = "memory_at_end";
 const MS_NS: f64 = 1e6;
 
 /// The figures of one allocator; field names are those that the page's scripts read.
@@ -32,10 +34,10 @@ pub struct AllocatorFigures {
     pub operations: BTreeMap<String, OperationSummary>,
     /// The same without interrupted calls; empty if interruptions were not recorded.
     pub undisturbed: BTreeMap<String, OperationSummary>,
-    /// Figures of whole runs by name: `peak`, `throughput` (ns per operation, in runs that do not
-    /// time each call), `minor_faults`, `major_faults`, `elapsed`, `cpu`, `background`, `waited`,
-    /// `voluntary_switches`, `involuntary_switches`, [`CALLS_ABOVE_1_MS`] (without interrupted
-    /// calls, if interruptions were recorded).
+    /// Figures of whole runs by name: `peak`, [`MEMORY_AT_END`], `throughput` (ns per operation, in
+    /// runs that do not time each call), `minor_faults`, `major_faults`, `elapsed`, `cpu`,
+    /// `background`, `waited`, `voluntary_switches`, `involuntary_switches`, [`CALLS_ABOVE_1_MS`]
+    /// (without interrupted calls, if interruptions were recorded).
     pub figures: BTreeMap<&'static str, Spread>,
     /// Time inside the calls of one frame, ns: `mean`, `p50` ... , `worst`; empty without frames.
     pub frames: BTreeMap<String, Spread>,
@@ -87,8 +89,9 @@ pub fn operations<'a>(
 
 fn run_figures(result: &AllocatorResult) -> BTreeMap<&'static str, Spread> {
     type Figure = (&'static str, fn(&Run) -> u64);
-    let of: [Figure; 9] = [
+    let of: [Figure; 10] = [
         ("peak", |run| run.peak_rss_bytes),
+        (MEMORY_AT_END, |run| run.memory.last().map_or(0, |sample| sample.resident)),
         ("minor_faults", |run| run.minor_faults),
         ("major_faults", |run| run.major_faults),
         ("elapsed", |run| run.elapsed_ns),

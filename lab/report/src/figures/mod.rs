@@ -9,7 +9,9 @@ pub mod sample;
 mod spread;
 mod summary;
 
-pub use allocator::{AllocatorFigures, CALLS_ABOVE_1_MS, figures, load, median_run, operations};
+pub use allocator::{
+    AllocatorFigures, CALLS_ABOVE_1_MS, MEMORY_AT_END, figures, load, median_run, operations,
+};
 pub use lowest::{Leaders, Lowest, Ratio, all_leaders, complete, lowest, ratio};
 pub use matters::Matters;
 pub use spread::{Spread, short};

@@ -5,7 +5,7 @@ use crate::figures::{
     AllocatorFigures, FLOOR, Matters, Spread, complete, figures, load, lowest, operations,
     undisturbed,
 };
-use crate::verdict::{Verdict, judge, read_hitches};
+use crate::verdict::{Change, Verdict, judge, read_hitches};
 use crate::words::{bytes, duration, escape_cell as escaped};
 use keel_results::{Comparison, RUN, figure_label};
 use std::fmt::Write as _;
@@ -23,7 +23,7 @@ pub fn verdict(comparison: &Comparison, folder: &Path) -> Result<String, ReportE
     if !next.is_empty() {
         let _ = writeln!(text, "{next}");
     }
-    for sentence in &verdict.unseen {
+    for sentence in other_settings(&verdict).chain(verdict.unseen.iter().cloned()) {
         let _ = writeln!(text, "{sentence}");
     }
     for criterion in &verdict.criteria {
@@ -34,6 +34,13 @@ pub fn verdict(comparison: &Comparison, folder: &Path) -> Result<String, ReportE
         let _ = writeln!(text, "{}", hitch.text());
     }
     Ok(text)
+}
+
+/// The settings that the headline does not name, with their gain and price.
+fn other_settings(verdict: &Verdict) -> impl Iterator<Item = String> {
+    let others = verdict.changes.iter().filter(|one| one.kind == "setting");
+    let others = others.filter(|one| one.what.starts_with("Or "));
+    others.map(|Change { what, gain, price, .. }| format!("{what}. Gain: {gain}. Price: {price}."))
 }
 
 fn judged(comparison: &Comparison, matters: Matters) -> (Vec<AllocatorFigures>, Verdict) {
@@ -55,8 +62,8 @@ pub fn markdown(folder: &Path, matters: Matters) -> Result<String, ReportError> 
         comparison.journal.name,
         headline.trim_end()
     );
-    for sentence in &verdict.unseen {
-        let _ = writeln!(text, "{}\n", escaped(sentence));
+    for sentence in other_settings(&verdict).chain(verdict.unseen.iter().cloned()) {
+        let _ = writeln!(text, "{}\n", escaped(&sentence));
     }
     for criterion in &verdict.criteria {
         let _ = writeln!(text, "- **{}**: {}", criterion.title, escaped(&criterion.sentence));
@@ -180,5 +187,35 @@ mod tests {
         );
         assert!(text.contains("\n  malloc p99.9       keel is lowest"), "{text}");
         assert!(!text.contains("peak memory"), "it was not measured: {text}");
+    }
+
+    #[test]
+    fn a_setting_that_the_headline_does_not_name_is_listed() {
+        let mut comparison = comparison();
+        comparison.allocators[1].name = "glibc".to_owned();
+        let mut setting = comparison.allocators[1].clone();
+        setting.name = "glibc-tuned".to_owned();
+        setting.environment = vec![("GLIBC_TUNABLES".to_owned(), "x=1".to_owned())];
+        for run in &mut setting.runs {
+            run.latency = run.latency.clone();
+            let faster = run.latency.get_mut("malloc").unwrap();
+            let counts = faster.0.clone();
+            faster.0.reset();
+            for step in counts.iter_recorded() {
+                let ns = step.value_iterated_to() / 2;
+                faster.0.record_n(ns, step.count_since_last_iteration()).unwrap();
+            }
+        }
+        comparison.allocators.push(setting);
+        let folder = tempfile::tempdir().unwrap();
+        comparison.save(folder.path()).unwrap();
+        crate::figures::complete(&mut comparison, "null");
+        let text = verdict(&comparison, folder.path()).unwrap();
+        assert!(text.starts_with("Use keel: "), "{text}");
+        let step =
+            "\nOr only set GLIBC_TUNABLES=x=1. Gain: 50 % less time in calls: 400 ms. Price: ";
+        assert!(text.contains(step), "{text}");
+        let text = markdown(folder.path(), Matters::default()).unwrap();
+        assert!(text.contains(step), "{text}");
     }
 }

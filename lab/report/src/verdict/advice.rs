@@ -14,9 +14,10 @@ use super::cautions::remedy;
 use super::criteria::{Criterion, FEW_RUNS, Figure};
 use super::price::{background, calls_above, memory_price};
 use super::sentences::{NAMES, in_frame};
-use super::used::{C_LIBRARY, Used, not_measured, used};
+use super::used::{Used, not_measured, used};
 use crate::figures::{AllocatorFigures, Matters, Spread, ratio};
 use crate::words::{duration, list, lower_by, percent_of};
+use keel_allocators::C_LIBRARY;
 use keel_results::{ALL_OPERATIONS, Comparison, FRAME, Interval, figure_label};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -40,10 +41,13 @@ const EXTRAPOLATED_NS: f64 = 10e9;
 mod alternatives;
 #[path = "changes.rs"]
 mod changes;
+#[path = "settings.rs"]
+mod settings;
 #[path = "stay.rs"]
 mod stay;
 
 pub use changes::{Change, CodeCost, changes, in_median};
+pub use settings::{Setting, settings};
 
 /// What to do, and why. Empty if there is nothing to compare.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -61,6 +65,9 @@ pub struct Advice {
     /// Whether the runs vary too much for a decision.
     #[serde(skip)]
     pub is_undecided: bool,
+    /// Whether it is not known if a setting of the base saves time.
+    #[serde(skip)]
+    pub has_unknown_setting: bool,
     /// The figure of frames that decided; None if the program has no frames.
     #[serde(skip)]
     pub frame_figure: Option<&'static str>,
@@ -157,7 +164,9 @@ pub fn base_of(evidence: &Evidence<'_>) -> Option<usize> {
 impl Choice<'_> {
     fn advice(&self) -> Advice {
         let stakes = self.stakes();
+        let is_setting = |index: &usize| self.setting(*index).is_some();
         let mut unknown: BTreeMap<usize, (Stake, f64)> = BTreeMap::new();
+        let mut is_contested_by_setting = false;
         for stake in &stakes {
             let mut saving: Vec<(usize, f64)> = Vec::new();
             for index in self.others() {
@@ -173,14 +182,22 @@ impl Choice<'_> {
             // An allocator is not recommended while another one, whose runs vary, may be lowest.
             let saves = |index: &usize| saving.iter().any(|one| one.0 == *index);
             let lowest = ranked.rows.first().map(|row| row.0);
-            let mut may_be_lowest = ranked.best.iter().copied().chain(lowest);
-            let contested = !ranked.best.iter().any(saves)
-                && may_be_lowest.any(|index| unknown.contains_key(&index));
-            if !saving.is_empty() && !contested {
+            let may_be_lowest = ranked.best.iter().copied().chain(lowest);
+            let contesting: Vec<usize> = match ranked.best.iter().any(saves) {
+                true => Vec::new(),
+                false => may_be_lowest.filter(|index| unknown.contains_key(index)).collect(),
+            };
+            if !saving.is_empty() && contesting.is_empty() {
                 return decided_by(stake, self.take(stake, &ranked, &saving));
             }
+            is_contested_by_setting |= !saving.is_empty() && contesting.iter().any(is_setting);
         }
-        let advice = if unknown.is_empty() { self.stay() } else { self.undecided(&unknown) };
+        // A setting of the base is no other allocator: if only its runs vary, and no allocator
+        // saves time, the choice of allocator is decided.
+        let settings: Vec<usize> = unknown.keys().copied().filter(is_setting).collect();
+        unknown.retain(|index, _| is_contested_by_setting || !is_setting(index));
+        let advice =
+            if unknown.is_empty() { self.stay(&settings) } else { self.undecided(&unknown) };
         decided_by(&stakes[0], advice)
     }
 
@@ -224,6 +241,11 @@ impl Choice<'_> {
             *index != self.base && !one.floor && !one.operations.is_empty()
         };
         (0..allocators.len()).filter(competes)
+    }
+
+    /// The others without the settings of the base.
+    fn rivals(&self) -> impl Iterator<Item = usize> + '_ {
+        self.others().filter(|index| self.setting(*index).is_none())
     }
 
     fn name(&self, index: usize) -> &str {
@@ -310,12 +332,15 @@ impl Choice<'_> {
 
     fn take(&self, stake: &Stake, ranked: &Criterion, saving: &[(usize, f64)]) -> Advice {
         let index = self.pick(stake, ranked, saving);
-        let name = self.name(index);
         let saved = saving.iter().find(|one| one.0 == index).map_or(0.0, |one| one.1);
         let price = memory_price(self.all.allocators, index, self.base, self.matters.memory);
         let (less, amount) = self.saving(stake, index, saved);
-        let what = self.setting(index).unwrap_or_else(|| format!("Use {name}"));
-        let sentence = format!("{what}: {less}, and {price}.");
+        let sentence = format!("{}: {less}, and {price}.", self.step(index));
+        let setting = self.setting(index);
+        let what = match setting {
+            Some(_) => format!("A setting of {}", self.name(self.base)),
+            None => "The choice of allocator".to_owned(),
+        };
         let degree = match saved / stake.least {
             much if much >= MUCH && much.is_finite() => "matters much",
             little if little < A_LITTLE => "matters a little",
@@ -323,7 +348,10 @@ impl Choice<'_> {
         };
         let sentences = [
             amount,
-            self.equals(stake, index, ranked, saving),
+            match setting {
+                Some(_) => self.libraries(index, ranked),
+                None => self.equals(stake, index, ranked, saving),
+            },
             self.slightly_slower(stake, index, ranked),
             self.too_noisy(index, ranked),
             self.avoid().0,
@@ -332,7 +360,7 @@ impl Choice<'_> {
             self.measuring(Some(index)),
         ];
         Advice {
-            grade: format!("The choice of allocator {degree} for this program."),
+            grade: format!("{what} {degree} for this program."),
             sentence,
             more: self.completed(sentences),
             other: Some(index),
@@ -358,17 +386,19 @@ impl Choice<'_> {
     /// percentage is that of the answers and of the criterion: the mean of the ratios in the rounds
     /// that count, trimmed from eight rounds on.
     fn saving(&self, stake: &Stake, index: usize, saved: f64) -> (String, String) {
-        let base = self.base_introduced();
+        let setting = self.setting(index);
+        let base = match setting {
+            Some(_) => "without it".to_owned(),
+            None => format!("with {}", self.base_introduced()),
+        };
         let [with, before] = [index, self.base].map(|at| self.value(stake, at).unwrap_or(0.0));
         let ratio = self.ratio(stake, index, self.base).map(|ratio| ratio.value);
         let share = 1.0 - 1.0 / ratio.filter(|ratio| *ratio > 1.0).unwrap_or(before / with);
-        let less = format!("allocation calls take {} less time than with {base}", lower_by(share));
+        let less = format!("allocation calls take {} less time than {base}", lower_by(share));
         if stake.operation != FRAME {
             let time = self.per_minute(saved);
-            return (
-                less,
-                time.map_or_else(String::new, |time| format!("{} saves {time}.", self.name(index))),
-            );
+            let who = if setting.is_some() { "The setting" } else { self.name(index) };
+            return (less, time.map_or_else(String::new, |time| format!("{who} saves {time}.")));
         }
         let [with, before] = [with, before].map(duration);
         let what = match stake.figure {
@@ -411,7 +441,7 @@ impl Choice<'_> {
     fn avoid(&self) -> (String, Vec<usize>) {
         for stake in self.stakes() {
             let mut worse: Vec<(usize, f64)> =
-                self.others().filter_map(|at| Some((at, self.loss(&stake, at)?))).collect();
+                self.rivals().filter_map(|at| Some((at, self.loss(&stake, at)?))).collect();
             worse.sort_by(|a, b| a.1.total_cmp(&b.1));
             let ([(_, least), ..], [.., (_, most)]) = (worse.as_slice(), worse.as_slice()) else {
                 continue;
@@ -461,14 +491,13 @@ impl Choice<'_> {
 
     fn undecided(&self, unknown: &BTreeMap<usize, (Stake, f64)>) -> Advice {
         let indices: Vec<usize> = unknown.keys().copied().collect();
+        let rivals = indices.iter().filter(|index| self.setting(**index).is_none()).count();
         let who = match indices.as_slice() {
-            all if all.len() > 1 && all.len() == self.others().count() => {
-                "another allocator is".to_owned()
-            }
+            _ if rivals > 1 && rivals == self.rivals().count() => "another allocator is".to_owned(),
             few if few.len() <= NAMES => {
                 format!("{} is", self.names(few).replace(" and ", " or "))
             }
-            many => format!("{} of the other allocators are", many.len()),
+            _ => format!("{rivals} of the other allocators are"),
         };
         let base = self.name(self.base);
         let unknown_who = format!("t is not known whether {who} better than {base}");

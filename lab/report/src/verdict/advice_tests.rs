@@ -120,6 +120,8 @@ fn of_equally_fast_allocators_the_one_with_less_memory_is_recommended() {
 mod alternatives;
 #[path = "changes_tests.rs"]
 mod changes_in_order;
+#[path = "settings_tests.rs"]
+mod settings;
 
 #[test]
 fn table_answers_and_advice_name_the_same_equals() {
@@ -535,7 +537,7 @@ fn ten_kinds_of_programs_get_the_decision_of_an_expert() {
         ("a game, half", LIBC, frames([2 * ms; 5], [ms; 5]), 10, "Use keel: ", "allocator"),
         ("a calm game", LIBC, frames([20_000; 5], [10_000; 5]), 10, "Stay with glibc: ", ""),
         ("own malloc", SERVER, pair(&SLOW, &FAST), 10, "The program used its own", "allocator"),
-        ("a setting helps", LIBC, vec![glibc, tuned], 10, "Keep glibc and set ", "setting"),
+        ("a setting helps", LIBC, vec![glibc, tuned], 10, "Set GLIBC_TUNABLES", "setting"),
         ("a batch job", LIBC, pair(&SLOW, &NOISY), 10, "Stay with glibc for now: it is not", ""),
     ];
     for (kind, path, allocators, seconds, headline, change) in programs {

@@ -11,27 +11,42 @@ use crate::words::{bytes, duration, list, lower_by, short_percent};
 pub(super) const MEASURING: f64 = 0.25;
 
 impl Choice<'_> {
-    fn memory(&self, index: usize) -> f64 {
+    pub(super) fn memory(&self, index: usize) -> f64 {
         peak(&self.all.allocators[index]).unwrap_or(f64::MAX)
     }
 
     /// The allocator to take: of those that may be lowest and save time, the one with the lowest
     /// median; or one with less memory, if their difference is less than what matters to a program
-    /// that uses the base.
+    /// that uses the base. A setting of the base that is as good is taken before any of them.
     pub(super) fn pick(&self, stake: &Stake, ranked: &Criterion, saving: &[(usize, f64)]) -> usize {
         let saves = |index: &usize| saving.iter().any(|one| one.0 == *index);
-        let may_be_lowest: Vec<usize> = ranked.best.iter().copied().filter(saves).collect();
+        let lowest: Vec<usize> = ranked.best.iter().copied().filter(saves).collect();
+        let may_be_lowest = |index: usize| lowest.contains(&index);
         let first = self
-            .lowest(stake, &may_be_lowest)
+            .lowest(stake, &lowest)
             .or_else(|| self.lowest(stake, &saving.iter().map(|one| one.0).collect::<Vec<_>>()))
             .unwrap_or(self.base);
         let near = |index: &usize| self.above(stake, *index, first) <= self.matters.time;
-        let leanest = may_be_lowest
-            .into_iter()
+        let leanest = lowest
+            .iter()
+            .copied()
             .filter(near)
             .min_by(|a, b| self.memory(*a).total_cmp(&self.memory(*b)))
             .unwrap_or(first);
-        if self.clearly_leaner(leanest, first) { leanest } else { first }
+        let picked = if self.clearly_leaner(leanest, first) { leanest } else { first };
+        let settings = saving.iter().map(|one| one.0).filter(|index| {
+            self.setting(*index).is_some()
+                && (may_be_lowest(*index) && near(index)
+                    || self.is_slightly_slower(stake, first, *index))
+                && !self.is_dear(*index, picked)
+        });
+        self.lowest(stake, &settings.collect::<Vec<_>>()).unwrap_or(picked)
+    }
+
+    /// Whether a setting needs so much more memory than the base that an allocator with clearly
+    /// less is worth a new library.
+    fn is_dear(&self, setting: usize, allocator: usize) -> bool {
+        self.clearly_leaner(self.base, setting) && self.clearly_leaner(allocator, setting)
     }
 
     fn lowest(&self, stake: &Stake, of: &[usize]) -> Option<usize> {
@@ -46,7 +61,7 @@ impl Choice<'_> {
         (own - other) / base
     }
 
-    fn clearly_leaner(&self, index: usize, other: usize) -> bool {
+    pub(super) fn clearly_leaner(&self, index: usize, other: usize) -> bool {
         self.memory(index) <= self.memory(other) * (1.0 - self.matters.memory)
     }
 
@@ -117,9 +132,7 @@ impl Choice<'_> {
         let near = |other: &usize| {
             *other != index
                 && !ranked.best.contains(other)
-                && self
-                    .ratio(stake, index, *other)
-                    .is_some_and(|ratio| ratio.low >= 1.0 && ratio.high < 1.0 + self.matters.time)
+                && self.is_slightly_slower(stake, index, *other)
         };
         let near: Vec<usize> = self.others().filter(near).collect();
         if near.is_empty() {
@@ -128,6 +141,12 @@ impl Choice<'_> {
         let verb = if near.len() == 1 { "is" } else { "are" };
         let percent = 100.0 * self.matters.time;
         format!("{} {verb} slower, but by less than {percent:.0} %.", self.names(&near))
+    }
+
+    /// Whether `other` is significantly slower than `index`, but by less than what matters.
+    fn is_slightly_slower(&self, stake: &Stake, index: usize, other: usize) -> bool {
+        let ratio = self.ratio(stake, index, other);
+        ratio.is_some_and(|ratio| ratio.low >= 1.0 && ratio.high < 1.0 + self.matters.time)
     }
 
     pub(super) fn too_noisy(&self, index: usize, ranked: &Criterion) -> String {

@@ -4,7 +4,7 @@
 use super::alternatives::MEASURING;
 use super::{Choice, Evidence, Gain, Matters, Stake, choice};
 use crate::figures::CALLS_ABOVE_1_MS;
-use crate::verdict::price::memory_price;
+use crate::verdict::price::memory_prices;
 use crate::verdict::sentences::in_frame;
 use crate::words::{duration, lower_by};
 use keel_results::FRAME;
@@ -74,19 +74,6 @@ pub fn changes(
 }
 
 impl Choice<'_> {
-    /// `Keep glibc and set GLIBC_TUNABLES=...`, if this is the base with other settings.
-    pub(super) fn setting(&self, index: usize) -> Option<String> {
-        let base = self.name(self.base);
-        let rest = self.name(index).strip_prefix(base)?;
-        let settings = &self.all.comparison.allocators[index].environment;
-        let has_more = rest.starts_with('-') && !settings.is_empty();
-        has_more.then(|| {
-            let settings: Vec<String> =
-                settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
-            format!("Keep {base} and set {}", settings.join(" "))
-        })
-    }
-
     fn other_allocators(&self, advised: Option<usize>) -> Vec<Change> {
         let of = |stake: &Stake| {
             let found = self.others().filter_map(|index| Some((index, self.other(stake, index)?)));
@@ -110,7 +97,10 @@ impl Choice<'_> {
                 continue;
             }
             if !changes.is_empty() {
-                one.what = format!("Or {}{}", one.what[..1].to_lowercase(), &one.what[1..]);
+                // A setting that saves less than another library does.
+                let only = if one.kind == "setting" && one.share < most { "only " } else { "" };
+                let what = format!("{}{}", one.what[..1].to_lowercase(), &one.what[1..]);
+                one.what = format!("Or {only}{what}");
                 one.share = one.share.min(most);
             }
             changes.push(one);
@@ -131,7 +121,10 @@ impl Choice<'_> {
         let setting = self.setting(index);
         Some(Change {
             kind: if setting.is_some() { "setting" } else { "allocator" },
-            what: setting.unwrap_or_else(|| format!("Use {}", self.name(index))),
+            what: match (setting, self.keeps()) {
+                (Some(setting), true) => format!("Set {setting}"),
+                _ => self.step(index),
+            },
             gain: format!("{} less time in calls: {time}", lower_by(share)),
             price: self.price(index),
             share,
@@ -141,7 +134,7 @@ impl Choice<'_> {
     /// Memory, the processor time of the allocator's own threads, and more long calls.
     fn price(&self, index: usize) -> String {
         let allocators = self.all.allocators;
-        let memory = memory_price(allocators, index, self.base, self.matters.memory);
+        let memory = memory_prices(allocators, index, self.base, self.matters.memory);
         let used = allocators[index].figures.get("background").map_or(0.0, |one| one.median);
         let time = match used > 0.0 {
             true => {

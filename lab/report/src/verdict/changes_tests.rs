@@ -73,7 +73,7 @@ fn changes_are_in_the_order_of_their_effect() {
         [
             ("code", "Allocate less in load (level.c:12)"),
             ("allocator", "Use keel"),
-            ("setting", "Or keep glibc and set GLIBC_TUNABLES=glibc.malloc.mmap_max=0"),
+            ("setting", "Or only set GLIBC_TUNABLES=glibc.malloc.mmap_max=0"),
         ]
     );
     assert!(found[1].gain.starts_with("50 % less time in calls: "), "{found:?}");

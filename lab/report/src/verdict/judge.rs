@@ -1,13 +1,15 @@
 //! The verdict on a comparison: the opening of the page, of Markdown and of the terminal's report.
 
-use super::advice::{self, Advice, Change, CodeCost, Evidence, advice, changes, in_median};
+use super::advice::{
+    self, Advice, Change, CodeCost, Evidence, Setting, advice, changes, in_median, settings,
+};
 use super::cautions::{cautions, clock_step_ns};
 use super::criteria::{Criterion, Figure};
 use super::headline::headline;
 use super::sentences::{WITHOUT_PREEMPTED, weigh};
 use super::unseen::unseen;
 use crate::figures::{AllocatorFigures, Matters};
-use crate::words::{duration, percent_of};
+use crate::words::{duration, list, percent_of};
 use keel_results::text::count;
 use keel_results::{ALL_OPERATIONS, Comparison, FRAME, RUN, figure_label, main_operation};
 use serde::Serialize;
@@ -24,6 +26,8 @@ pub struct Verdict {
     /// Index of the allocator that the others are compared with: the one that the program used, if
     /// it is known. None if there is nothing to compare.
     pub base: Option<usize>,
+    /// The rows that are this allocator with other settings.
+    pub settings: Vec<Setting>,
     /// What the recording and the replay cannot show, one sentence each.
     pub unseen: Vec<String>,
     /// What to change, in the order of effect.
@@ -84,17 +88,19 @@ pub fn judge(
     let changes = changes(&evidence, matters, code.as_deref().unwrap_or_default(), advice.other);
     let index = advice::base_of(&evidence);
     let base = index.map_or("", |base| allocators[base].name.as_str());
+    let settings = settings(&evidence);
     let unseen = unseen(comparison, allocators, index);
     let criteria = criteria(&evidence, operation, advice.frame_figure);
     let headline = headline(&criteria, runs);
     let cautions = cautions(comparison, calm, allocators, &criteria, operation, runs);
     Verdict {
-        changes_note: changes_note(&advice, &changes, code.is_some()),
+        changes_note: changes_note(&advice, &changes, !settings.is_empty(), code.is_some()),
         code: code.map_or_else(String::new, |code| code_sentence(&code, base)),
         advice,
         headline,
         operation,
         base: index,
+        settings,
         unseen,
         changes,
         criteria,
@@ -124,18 +130,26 @@ fn code_sentence(code: &[CodeCost], base: &str) -> String {
     )
 }
 
-fn changes_note(advice: &Advice, changes: &[Change], has_stacks: bool) -> String {
+fn changes_note(
+    advice: &Advice,
+    changes: &[Change],
+    has_settings: bool,
+    has_stacks: bool,
+) -> String {
     if advice.sentence.is_empty() {
         return String::new();
     }
+    let mut measured = vec!["no other allocator"];
+    if has_settings && !advice.has_unknown_setting {
+        measured.push("no measured setting");
+    }
+    if has_stacks {
+        measured.push("no single line of the program");
+    }
     let nothing = match (changes.is_empty(), advice.is_undecided) {
-        (false, _) | (true, true) => "",
-        (true, false) if has_stacks => {
-            "Nothing to gain: no allocator, no measured setting and no single line of the program \
-             saves enough time to matter."
-        }
+        (false, _) | (true, true) => String::new(),
         (true, false) => {
-            "Nothing to gain: no allocator and no measured setting saves enough time to matter."
+            format!("Nothing to gain: {} saves enough time to matter.", list(&measured))
         }
     };
     let stacks = match has_stacks {
@@ -145,7 +159,7 @@ fn changes_note(advice: &Advice, changes: &[Change], has_stacks: bool) -> String
              --stacks 16."
         }
     };
-    [nothing, stacks].join(" ").trim().to_owned()
+    [nothing.as_str(), stacks].join(" ").trim().to_owned()
 }
 
 /// `frame_figure`: the figure of frames on which the advice is based.

@@ -18,7 +18,7 @@ mod tests;
 mod unseen;
 mod used;
 
-pub use advice::CodeCost;
+pub use advice::{Change, CodeCost};
 pub use cause::SlowCalls;
 pub use hitch::{Hitch, hitch_calls, hitches, read_hitches};
 pub use judge::{Verdict, base_of, judge};

@@ -1,13 +1,14 @@
 //! What an allocator costs beside the time of its calls: peak memory, processor time of its own
 //! threads, and calls so long that a user may notice them.
 
-use crate::figures::{AllocatorFigures, CALLS_ABOVE_1_MS};
+use crate::figures::{AllocatorFigures, CALLS_ABOVE_1_MS, MEMORY_AT_END};
 use crate::words::{bytes, duration};
 use keel_results::text::count;
 
 /// The least share of what is saved that is worth a sentence.
 const BACKGROUND: f64 = 0.05;
 
+const SAME_PEAK: &str = "peak memory is about the same";
 /// More allocators than this are not listed one by one.
 const FEW: usize = 3;
 /// The calls that are left out, if there are any.
@@ -32,10 +33,29 @@ pub fn memory_price(
     };
     let share = (own - base).abs() / base.max(1.0);
     if base == 0.0 || share < least {
-        return "peak memory is about the same".to_owned();
+        return SAME_PEAK.to_owned();
     }
     let (what, word) = (bytes((own - base).abs()), if own > base { "higher" } else { "lower" });
     format!("peak memory is {what} ({:.0} %) {word}", 100.0 * share)
+}
+
+/// The same with the memory at the end of a run, if it is known: `peak memory is 12 MiB (12 %)
+/// higher, and at the end 64 MiB instead of 132 KiB`.
+pub fn memory_prices(
+    allocators: &[AllocatorFigures],
+    index: usize,
+    base: usize,
+    least: f64,
+) -> String {
+    let peak = memory_price(allocators, index, base, least);
+    let end = |index: usize| allocators[index].figures.get(MEMORY_AT_END).map(|end| end.median);
+    let [Some(own), Some(base)] = [index, base].map(end) else { return peak };
+    match (own - base).abs() <= least * base {
+        _ if own == 0.0 && base == 0.0 => peak,
+        true if peak == SAME_PEAK => "memory is about the same, at its peak and at the end".into(),
+        true => format!("{peak}, and about the same at the end"),
+        false => format!("{peak}, and at the end {} instead of {}", bytes(own), bytes(base)),
+    }
 }
 
 /// The processor time of the allocator's own threads, if it is a relevant part of what the calls of

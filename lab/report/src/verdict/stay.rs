@@ -8,7 +8,8 @@ use crate::words::{duration, lower_by, percent_of, short_percent};
 use keel_results::{FRAME, RUN};
 
 impl Choice<'_> {
-    pub(super) fn stay(&self) -> Advice {
+    /// `unknown`: the settings of the base whose runs vary too much for a conclusion.
+    pub(super) fn stay(&self, unknown: &[usize]) -> Advice {
         let base = self.name(self.base);
         let (avoid, worse) = self.avoid();
         let verb = if self.keeps() { "Stay with" } else { "Use" };
@@ -16,7 +17,7 @@ impl Choice<'_> {
         let hardly = "The choice of allocator hardly matters for this program";
         let grade = match worse.as_slice() {
             [] => format!("{hardly}."),
-            all if all.len() == self.others().count() => format!(
+            all if all.len() == self.rivals().count() => format!(
                 "The choice of allocator matters for this program: all others are clearly slower \
                  than {base}."
             ),
@@ -33,12 +34,32 @@ impl Choice<'_> {
         let sentences = [
             self.spends(),
             self.fastest(),
+            self.unknown_settings(unknown),
             avoid,
             self.leaner(&worse),
             calls_above(self.all.allocators, self.base, self.base),
             self.measuring(None),
         ];
-        Advice { grade, sentence, more: self.completed(sentences), ..Advice::default() }
+        Advice {
+            grade,
+            sentence,
+            more: self.completed(sentences),
+            has_unknown_setting: !unknown.is_empty(),
+            ..Advice::default()
+        }
+    }
+
+    fn unknown_settings(&self, unknown: &[usize]) -> String {
+        let names = self.names(unknown);
+        match unknown.len() {
+            0 => String::new(),
+            1 => format!(
+                "It is not known whether the setting {names} saves time: its runs vary too much."
+            ),
+            _ => format!(
+                "It is not known whether the settings {names} save time: their runs vary too much."
+            ),
+        }
     }
 
     /// The stake of which the advice to stay speaks.
@@ -87,7 +108,11 @@ impl Choice<'_> {
                 100.0 * self.matters.program
             ),
         };
-        let (name, share) = (self.name(index), lower_by(saved / base));
+        let share = lower_by(saved / base);
+        let name = match self.setting(index) {
+            Some(_) => format!("The setting {}", self.name(index)),
+            None => self.name(index).to_owned(),
+        };
         let base = self.name(self.base);
         format!(
             "{name} has the lowest median: {share} less time in calls than {base}. This would save \
@@ -116,7 +141,11 @@ impl Choice<'_> {
             true => format!(", but calls take {} more time", short_percent(own / base - 1.0)),
             false => String::new(),
         };
-        format!("If memory matters, use {}: {price}{slower}.", self.name(index))
+        let step = match self.setting(index) {
+            Some(setting) => format!("set {setting}"),
+            None => format!("use {}", self.name(index)),
+        };
+        format!("If memory matters, {step}: {price}{slower}.")
     }
 
     fn is_leaner(&self, index: usize) -> bool {

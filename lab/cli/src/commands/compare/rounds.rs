@@ -252,7 +252,8 @@ fn run_rounds(arguments: &RunArguments) -> Result<ExitCode> {
             continue;
         }
         let options = round_options(&how, journal.reader.metadata(), &plan, round)?;
-        let ready = Ready { layout: &layout, journal: &journal, allocators: &allocators, path };
+        let ready =
+            Ready { layout: &layout, journal: &journal, how: &how, allocators: &allocators, path };
         let Some(outcome) = ready.run(&arguments.folder, round, options)? else {
             say!("keel: stopped in round {round}; the same command continues with it");
             return Ok(ExitCode::from(130));
@@ -292,6 +293,7 @@ fn round_options(how: &How, metadata: &Metadata, plan: &Plan, round: u32) -> Res
 struct Ready<'a> {
     layout: &'a Layout,
     journal: &'a Journal,
+    how: &'a How,
     allocators: &'a [Allocator],
     path: &'a Path,
 }
@@ -304,7 +306,7 @@ impl Ready<'_> {
             // keel was killed before it could discard a stopped round.
             std::fs::remove_dir_all(&place).with_context(|| place.display().to_string())?;
         }
-        let allocators = compared(self.allocators, self.journal.reader.metadata());
+        let allocators = compared(self.how, self.allocators, self.journal.reader.metadata());
         needs::state(self.journal.reader.rows(), allocators.len(), &options, &place)?;
         let bars = super::Bars::new();
         let request = Request {
