@@ -89,6 +89,7 @@ test-posix: ## run the C tests on the layer of plain POSIX calls, KEEL_OS=posix 
 
 test-musl: ## run the C tests with musl; installs musl and npm (as root), downloads SQLite by npm
 	@scripts/setup.sh build test musl
+	@scripts/build.sh
 	@tests/platforms.sh musl
 
 test-windows: ## run the C tests for Windows under Wine; installs clang, mingw-w64 and Wine (as root)

@@ -8,6 +8,11 @@ check_c_source_compiles("#include <features.h>
 #error
 #endif
 int main(void) { return 0; }" KEEL_IS_GLIBC)
+check_c_source_compiles("#include <features.h>
+#if defined(__GLIBC__) || defined(__BIONIC__)
+#error
+#endif
+int main(void) { return 0; }" KEEL_IS_MUSL)
 
 set(first_version GLIBC_2.2.5)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")

@@ -53,6 +53,15 @@ logged cmake -S . -B "$build/cmake-debug" -G Ninja -DKEEL_OUTPUT_DIR="$build" -D
     -DKEEL_TESTS=OFF
 logged cmake --build "$build/cmake-debug" --target flavour
 
+if command -v musl-gcc >/dev/null && [ "$(uname -m)" = x86_64 ] && [ -z "${KEEL_CARGO:-}" ]; then
+    say "the recorder for programs that use musl (C)"
+    logged cmake -S . -B "$build/cmake-musl" -G Ninja -DKEEL_TESTS=OFF \
+        -DCMAKE_TOOLCHAIN_FILE="$root/cmake/x86_64-linux-musl.cmake"
+    logged cmake --build "$build/cmake-musl" --target keel_recorder
+    mkdir -p "$build/lib/keel/musl"
+    put "$build/cmake-musl/lib/libkeel_recorder.so" "$build/lib/keel/musl/libkeel_recorder.so"
+fi
+
 say "keel and its player (Rust)"
 # Cargo unifies the features of dependencies over all packages and targets that it builds. An
 # example includes the dependencies of the tests, and so gives the features that `cargo test

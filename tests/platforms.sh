@@ -100,6 +100,8 @@ if [ "$name" = musl ]; then
         sum "programs/sqlite/$way" "$build/database.log" $?
         grep '^resident' "$build/database.log"
     done
+    tests/support/record_musl.sh "$build/recorded" >"$build/recorded.log" 2>&1
+    sum recorded "$build/recorded.log" $?
 fi
 echo "left out: tests whose names match $left_out"
 printf 'total: %d passed, %d failed, %d skipped\n' "${passed:-0}" "${failed:-1}" "${skipped:-0}"

@@ -464,9 +464,9 @@ struct unwind_rule unwind_rule_find(uintptr_t address) {
     return rule_of_entry((const uint8_t*)base + pair[1], base + (uintptr_t)pair[0], call);
 }
 
-#if KEEL_DEBUG && defined(__GLIBC__) && defined(__PIC__)
-// --- For the unwinder of libgcc that the debug flavour contains ----------------------------------
+// --- Without _dl_find_object -----------------------------------------------------------------------
 
+#if (KEEL_DEBUG && defined(__GLIBC__) && defined(__PIC__)) || !defined(__GLIBC__)
 struct search {
     uintptr_t address;
     struct dl_find_object* found;
@@ -489,10 +489,22 @@ static int find_in_module(struct dl_phdr_info* module, size_t bytes, void* argum
     return contains && search->found->dlfo_eh_frame != NULL;
 }
 
+static int find_in_modules(void* address, struct dl_find_object* found) {
+    struct search search = {(uintptr_t)address, found};
+    return dl_iterate_phdr(find_in_module, &search) == 1 ? 0 : -1;
+}
+#endif
+
+#if !defined(__GLIBC__)
+void unwind_rules_search(void) {
+    if (library_find == NULL) library_find = find_in_modules;
+}
+#endif
+
+#if KEEL_DEBUG && defined(__GLIBC__) && defined(__PIC__)
+// For the unwinder of libgcc that the debug flavour contains.
 KEEL_HIDDEN int _dl_find_object(void* address, struct dl_find_object* found);
 int _dl_find_object(void* address, struct dl_find_object* found) {
-    struct search search = {(uintptr_t)address, found};
-    if (library_find != NULL) return library_find(address, found);
-    return dl_iterate_phdr(find_in_module, &search) == 1 ? 0 : -1;
+    return library_find != NULL ? library_find(address, found) : find_in_modules(address, found);
 }
 #endif

@@ -29,6 +29,12 @@
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
+// Macros in musl.
+#undef open64
+#undef openat64
+#undef pread64
+#undef pwrite64
+#undef fopen64
 
 // A function and its next definition. All are in one section, so that they can be looked up before
 // a thread exists: in a forked child, dlsym might wait for a lock that nobody holds.

@@ -27,10 +27,26 @@ KEEL_EXPORT void cfree(void* block);
 
 #define IS_INNER(name) KEEL_UNLIKELY(next_is_inner[NAME_INDEX_##name])
 
+// musl's calloc calls malloc by name, which is a part of the same operation.
+#if defined(__GLIBC__)
+enum { IN_CALLOC = false };
+static void* next_calloc(size_t count, size_t size) {
+    return next.calloc(count, size);
+}
+#else
+#define IN_CALLOC (recorder_thread.in_calloc)
+static void* next_calloc(size_t count, size_t size) {
+    recorder_thread.in_calloc = true;
+    void* block = next.calloc(count, size);
+    recorder_thread.in_calloc = false;
+    return block;
+}
+#endif
+
 // The functions named *_recorded and *_passed are not inlined, because each kind of call would save
 // the registers of the other.
 static KEEL_NOINLINE void* malloc_recorded(size_t size, const void* caller) {
-    if (IS_INNER(malloc)) return next.malloc(size);
+    if (IS_INNER(malloc) || IN_CALLOC) return next.malloc(size);
     struct before before = before_call();
     void* block = next.malloc(size);
     allocation_record(KL_RING_MALLOC, before, block, size, size, caller);
@@ -152,13 +168,13 @@ void cfree(void* block) {
 static KEEL_NOINLINE void* calloc_recorded(size_t count, size_t size, const void* caller) {
     if (IS_INNER(calloc)) return next.calloc(count, size);
     struct before before = before_call();
-    void* block = next.calloc(count, size);
+    void* block = next_calloc(count, size);
     allocation_record(KL_RING_CALLOC, before, block, count * size, count * size, caller);
     return block;
 }
 
 static KEEL_NOINLINE void* calloc_passed(size_t count, size_t size, uint64_t left) {
-    void* block = next.calloc(count, size);
+    void* block = next_calloc(count, size);
     sampling_passed(left, count * size);
     return block;
 }

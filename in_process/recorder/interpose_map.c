@@ -33,7 +33,9 @@ KEEL_EXPORT void* mmap(void* address, size_t bytes, int protection, int flags, i
     return map(__builtin_return_address(0), address, bytes, protection, flags, file, offset);
 }
 
+#undef mmap64 // a macro in musl
 KEEL_EXPORT void* mmap64(void* address, size_t bytes, int protection, int flags, int file,
-                         off_t offset) {
+                         off_t offset);
+void* mmap64(void* address, size_t bytes, int protection, int flags, int file, off_t offset) {
     return map(__builtin_return_address(0), address, bytes, protection, flags, file, offset);
 }

@@ -10,7 +10,16 @@
 #include "host.h"
 #include "unwind.h"
 #include <errno.h>
+#if __has_include(<execinfo.h>)
 #include <execinfo.h>
+#else
+// musl has none, and unloads no code, so that the recorder's own walk is always possible.
+static int backtrace(void** frames, int count) {
+    (void)frames;
+    (void)count;
+    return 0;
+}
+#endif
 
 enum { WALK_MAX = 128, OWN_FRAMES = 8 };
 

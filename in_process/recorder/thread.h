@@ -70,6 +70,7 @@ struct thread {
     bool closed;    // the thread's destructor has run
     bool starting;  // this thread is inside session_start
     bool walking;   // its stack is being walked
+    bool in_calloc; // of musl, which calls malloc
     uint8_t passes; // of the destructor
 };
 extern _Thread_local struct thread recorder_thread;

@@ -32,6 +32,9 @@ static atomic_bits generation;
 
 __attribute__((constructor(101))) static void rules_load(void) {
     unwind_rules_prepare();
+#if !defined(__GLIBC__)
+    unwind_rules_search(); // musl's loader calls no malloc that this library replaces
+#endif
 }
 
 void unwind_forget(void) {
@@ -81,12 +84,14 @@ _Static_assert(ENTRIES == 1 << (64 - 51), "the index of an entry is the upper bi
 // register has any value, so it must be a little above the stack pointer, within the thread's
 // stack. A thread of the C library has its thread pointer at the upper end of its stack.
 enum { FRAME_BYTES_MAX = 1 << 18, STACK_BYTES_MAX = 8 << 20 };
-// The C library's variable for the end of the first thread's stack.
+// glibc's variable for the end of the first thread's stack; musl has none.
+#pragma weak __libc_stack_end
 extern void* __libc_stack_end;
 
 KEEL_COLD static bool is_frame_pointer(uintptr_t bp, uintptr_t sp) {
     if (bp < sp || bp - sp > FRAME_BYTES_MAX || bp % sizeof(uintptr_t) != 0) return false;
-    uintptr_t ends[] = {(uintptr_t)__libc_stack_end, (uintptr_t)__builtin_thread_pointer()};
+    uintptr_t first = &__libc_stack_end != NULL ? (uintptr_t)__libc_stack_end : 0;
+    uintptr_t ends[] = {first, (uintptr_t)__builtin_thread_pointer()};
     for (int i = 0; i < 2; i++) {
         bool is_in_stack = sp < ends[i] && ends[i] - sp <= STACK_BYTES_MAX;
         if (is_in_stack && bp + 2 * sizeof(uintptr_t) <= ends[i]) return true;

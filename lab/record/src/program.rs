@@ -198,6 +198,36 @@ fn check_elf(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
+/// The recorder for the program's C library: `library`, which is for that of `keel`, or, for musl,
+/// `keel/musl/libkeel_recorder.so` beside it.
+///
+/// # Errors
+/// [`Error::NotRecordable`] if there is none for musl, or the program's file is damaged.
+pub fn recorder(library: &Path, program: &Path) -> Result<PathBuf, Error> {
+    let file = Mapped::open(program)?;
+    let (data, broken) = (file.bytes(), |error: object::Error| broken(program, error));
+    let header = Elf::parse(data).map_err(broken)?;
+    let endian = header.endian().map_err(broken)?;
+    let mut segments = header.program_headers(endian, data).map_err(broken)?.iter();
+    let loader = segments.find_map(|segment| segment.interpreter(endian, data).transpose());
+    let loader = loader.transpose().map_err(broken)?;
+    let is_musl = |loader: &[u8]| loader.windows(8).any(|part| part == b"ld-musl-");
+    if cfg!(target_env = "musl") || !loader.is_some_and(is_musl) {
+        return Ok(library.to_path_buf());
+    }
+    let name = library.file_name().unwrap_or_default();
+    let found = library.with_file_name("keel/musl").join(name);
+    if !found.exists() {
+        let reason = format!(
+            "it uses musl, and {} is missing: build Keel where musl-gcc is installed (Debian: \
+             apt-get install musl-tools, then make build)",
+            found.display()
+        );
+        return Err(not_recordable(program, reason));
+    }
+    Ok(found)
+}
+
 fn broken(path: &Path, error: object::Error) -> Error {
     let reason = format!("its ELF headers are damaged ({error})");
     Error::NotExecutable { path: path.to_path_buf(), reason }

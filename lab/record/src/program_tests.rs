@@ -71,3 +71,26 @@ fn damaged_headers_do_not_panic() {
     std::fs::write(&path, &other).unwrap();
     assert!(message(check_elf(&path)).contains("it is a 32-bit program"));
 }
+
+#[test]
+fn a_program_that_uses_musl_gets_a_recorder_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let library = folder.path().join("libkeel_recorder.so");
+    let shell = Path::new("/bin/sh");
+    assert_eq!(recorder(&library, shell).unwrap(), library);
+
+    let mut bytes = std::fs::read(shell).unwrap();
+    let loader =
+        bytes.windows(7).position(|part| part == b"/lib64/" || part == b"/lib/ld").unwrap();
+    let musl = b"/lib/ld-musl-x86.so.1\0";
+    bytes[loader..loader + musl.len()].copy_from_slice(musl);
+    let program = folder.path().join("program");
+    std::fs::write(&program, &bytes).unwrap();
+    let refused = recorder(&library, &program).unwrap_err().to_string();
+    assert!(refused.contains("it uses musl, and "), "{refused}");
+
+    let own = folder.path().join("keel/musl/libkeel_recorder.so");
+    std::fs::create_dir_all(own.parent().unwrap()).unwrap();
+    std::fs::write(&own, "").unwrap();
+    assert_eq!(recorder(&library, &program).unwrap(), own);
+}

@@ -30,7 +30,8 @@ pub fn record(options: &Options) -> Result<Recorded, Error> {
 /// # Errors
 /// As [`record`].
 pub fn record_with(options: &Options, report: &mut dyn FnMut(Progress)) -> Result<Recorded, Error> {
-    let (path, contained) = prepare(options)?;
+    let (path, contained, recorder_library) = prepare(options)?;
+    let options = &Options { recorder_library, ..options.clone() };
     let writer = prepare_output(options)?;
     let kind = Clock::best_kind();
     let session = Session::create(&options.spool_folder, Settings::of(options, kind))?;
@@ -64,22 +65,23 @@ pub fn record_with(options: &Options, report: &mut dyn FnMut(Progress)) -> Resul
 /// # Errors
 /// Those of [`record`] that concern the program.
 pub fn check(options: &Options) -> Result<PathBuf, Error> {
-    prepare(options).map(|(path, _)| path)
+    prepare(options).map(|(path, ..)| path)
 }
 
-/// Returns the program's file, and how its own allocator is recorded.
-fn prepare(options: &Options) -> Result<(PathBuf, Contained), Error> {
+/// Returns the program's file, how its own allocator is recorded, and the recorder for it.
+fn prepare(options: &Options) -> Result<(PathBuf, Contained, PathBuf), Error> {
     let path = program::find(&options.program, options.search_path.as_deref())?;
     if options.embedded {
-        return Ok((path, Contained::default()));
+        return Ok((path, Contained::default(), options.recorder_library.clone()));
     }
     let file = program::check_loadable(&path)?;
+    let recorder = program::recorder(&options.recorder_library, &file)?;
     if !cfg!(target_arch = "x86_64") {
         program::check_recordable(&file)?;
-        return Ok((path, Contained::default()));
+        return Ok((path, Contained::default(), recorder));
     }
-    let contained = contained::find(&file, &options.recorder_library)?;
-    Ok((path, contained))
+    let contained = contained::find(&file, &recorder)?;
+    Ok((path, contained, recorder))
 }
 
 /// Checks before the start that the journal can be written. A single journal is created now.
