@@ -78,8 +78,8 @@ test-arm64: ## run the C tests for arm64 under emulation; installs the compiler 
 	@scripts/setup.sh build test arm64
 	@tests/emulated.sh aarch64
 
-test-architectures: ## the same for riscv64, s390x, ppc64le and loongarch64; ONLY="s390x"
-	@scripts/setup.sh build test architectures
+test-architectures: ## the same for riscv64, s390x, ppc64le, loongarch64, arm64 with musl; ONLY="aarch64-musl"
+	@scripts/setup.sh build test arm64 architectures
 	@tests/architectures.sh $(ONLY)
 
 test-posix: ## run the C tests on the layer of plain POSIX calls, KEEL_OS=posix (about 8 minutes)

@@ -3,14 +3,15 @@
 #     cmake -S . -B build/aarch64 -G Ninja -DCMAKE_TOOLCHAIN_FILE=cmake/emulated.cmake \
 #         -DKEEL_MACHINE=aarch64
 #
-# KEEL_MACHINE is aarch64, riscv64, s390x, ppc64le or loongarch64. Debian's packages for the first:
+# KEEL_MACHINE is aarch64, aarch64-musl, riscv64, s390x, ppc64le or loongarch64. Debian's packages
+# for the first:
 # gcc-aarch64-linux-gnu, libc6-dev-arm64-cross and qemu-user-static, and for the tests of C++
 # g++-aarch64-linux-gnu. The static emulator, because what a test preloads is for the program under
-# test, and a dynamic one would try to load it too. For loongarch64, KEEL_ROOT is the folder that
-# tests/support/loongarch64.sh made.
+# test, and a dynamic one would try to load it too. For loongarch64 and aarch64-musl, KEEL_ROOT is
+# the folder that tests/support/debian.sh made.
 set(KEEL_MACHINE aarch64 CACHE STRING "the architecture to build for")
 set(KEEL_EMULATOR "" CACHE STRING "a command that starts the emulator")
-set(KEEL_ROOT "" CACHE PATH "where Debian's packages for loongarch64 are")
+set(KEEL_ROOT "" CACHE PATH "where Debian's packages for the machine are")
 set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES KEEL_MACHINE KEEL_EMULATOR KEEL_ROOT)
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR ${KEEL_MACHINE})
@@ -28,6 +29,14 @@ if(KEEL_MACHINE STREQUAL "loongarch64") # for which Debian 12 has no GCC
   find_program(CMAKE_OBJCOPY llvm-objcopy-19 REQUIRED)
   set(CMAKE_CROSSCOMPILING_EMULATOR ${KEEL_EMULATOR} ${KEEL_ROOT}/usr/bin/qemu-loongarch64
     -L ${KEEL_ROOT}/usr/${triple})
+  return()
+elseif(KEEL_MACHINE STREQUAL "aarch64-musl")
+  set(CMAKE_SYSTEM_PROCESSOR aarch64)
+  set(CMAKE_C_COMPILER ${KEEL_ROOT}/usr/bin/aarch64-linux-musl-gcc)
+  set(CMAKE_CXX_COMPILER "")
+  find_program(CMAKE_LINKER aarch64-linux-gnu-ld REQUIRED)
+  find_program(CMAKE_OBJCOPY aarch64-linux-gnu-objcopy REQUIRED)
+  set(CMAKE_CROSSCOMPILING_EMULATOR ${KEEL_EMULATOR} qemu-aarch64-static -L ${KEEL_ROOT})
   return()
 endif()
 set(CMAKE_C_COMPILER ${triple}-gcc)

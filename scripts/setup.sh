@@ -101,6 +101,7 @@ architectures clang-19 clang-19
 architectures ld.lld-19 lld-19
 architectures llvm-objcopy-19 llvm-19
 architectures /usr/share/keyrings/debian-archive-keyring.gpg debian-archive-keyring
+architectures npm npm
 android clang-19 clang-19
 android ld.lld-19 lld-19
 android llvm-objcopy-19 llvm-19

@@ -4,13 +4,13 @@
 #     tests/architectures.sh [MACHINE...]
 set -uo pipefail
 cd "$(dirname "$0")/.."
-[ $# -gt 0 ] || set -- riscv64 s390x ppc64le loongarch64
+[ $# -gt 0 ] || set -- riscv64 s390x ppc64le loongarch64 aarch64-musl
 mkdir -p build
 table='' failed=0
 for machine in "$@"; do
     tests/emulated.sh "$machine" 2>&1 | tee "build/$machine-tests.log" || failed=1
     counts=$(sed -n 's/^total: //p' "build/$machine-tests.log")
-    table+=$(printf '%-12s %s' "$machine" "${counts:-no result}")$'\n'
+    table+=$(printf '%-13s %s' "$machine" "${counts:-no result}")$'\n'
 done
 printf '\n%s' "$table"
 exit $failed

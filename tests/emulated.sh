@@ -3,23 +3,29 @@
 # emulation. Prints `total: N passed, N failed, N skipped` at the end. Tests that emulation cannot
 # support are left out; their names and the reasons are printed.
 #
-#     tests/emulated.sh aarch64|riscv64|s390x|ppc64le|loongarch64
+#     tests/emulated.sh aarch64|aarch64-musl|riscv64|s390x|ppc64le|loongarch64
 #
 # The emulator emulates instructions, not the memory model: threads have this machine's stronger
 # memory order. So this finds code that does not compile, wrong constants, wrong layouts, an assumed
 # order of bytes or size of pages, and faults of the counter, but not a missing barrier.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-machine=${1:?aarch64, riscv64, s390x, ppc64le or loongarch64}
+machine=${1:?aarch64, aarch64-musl, riscv64, s390x, ppc64le or loongarch64}
 build=build/$machine
 triple=${machine/ppc64le/powerpc64le}-linux-gnu
-emulator="$PWD/$build-emulator qemu-$machine-static -L /usr/$triple" # tests/support/emulator.c
+emulator="$PWD/$build-emulator" # tests/support/emulator.c
 root=''
-if [ "$machine" = loongarch64 ]; then
-    root=$PWD/$build-root
-    tests/support/loongarch64.sh "$root" || exit 1
-    emulator="$PWD/$build-emulator $root/usr/bin/qemu-$machine -L $root/usr/$triple"
-fi
+case $machine in
+    loongarch64 | aarch64-musl)
+        root=$PWD/$build-root
+        tests/support/debian.sh "$machine" "$root" || exit 1
+        ;;
+esac
+case $machine in
+    loongarch64) emulator+=" $root/usr/bin/qemu-$machine -L $root/usr/$triple" ;;
+    aarch64-musl) emulator+=" qemu-aarch64-static -L $root" ;;
+    *) emulator+=" qemu-$machine-static -L /usr/$triple" ;;
+esac
 
 left_out() { # left_out REGULAR-EXPRESSION-OF-TESTS REASON
     pattern+="${pattern:+|}$1"
@@ -121,6 +127,15 @@ count() { # count NAME COMMAND...: runs one more test
         sed 's/^/    /' "$log"
     fi
 }
+if [ "$machine" = aarch64-musl ]; then
+    musl_cc=$root/usr/bin/aarch64-linux-musl-gcc glibc_cc=aarch64-linux-gnu-gcc
+    objects=$root/usr/lib/aarch64-linux-musl
+    # shellcheck source=tests/support/musl.sh
+    . tests/support/musl.sh
+    musl_programs
+    left_out pages/ "with these pages the emulator does not start dynamic programs of musl, also
+        without Keel; static ones are not tested"
+fi
 # The same binaries with pages of 16 and 64 KiB.
 if [ "$machine" = aarch64 ]; then
     for bytes in 16384 65536; do
@@ -132,7 +147,7 @@ if [ "$machine" = aarch64 ]; then
     done
 fi
 if [ "$machine" != aarch64 ]; then
-    left_out recorder/engine "the recorder is for x86-64 and arm64"
+    left_out recorder/engine "the recorder is for x86-64 and arm64 with glibc"
 elif [ -x build/bin/keel ]; then
     folder=$(mktemp -d)
     count recorder/engine recorded "$folder"
@@ -161,7 +176,7 @@ lab_compiles() {
 }
 libraries=$("${RUSTC:-rustc}" --print target-libdir --target aarch64-unknown-linux-gnu 2>/dev/null)
 if [ "$machine" != aarch64 ]; then
-    left_out player/self-test "the lab is for x86-64 and arm64"
+    left_out player/self-test "the lab is for x86-64 and arm64 with glibc"
 elif compgen -G "$libraries/libstd-*.rlib" >/dev/null; then
     count player/self-test player
     count lab/compiles lab_compiles
