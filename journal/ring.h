@@ -17,9 +17,9 @@
 //   |        | entries of 16 bytes     | /proc/self/maps   |                |             |
 //   +--------+-------------------------+-------------------+----------------+-------------+----
 //                                                            |
-//        +----------------+---------------+----------------+--------+--------+--- - - ---+-------+
-//        | producer line  | reader line   | recent stacks  | slot 0 | slot 1 |           | n - 1 |
-//        +----------------+---------------+----------------+--------+--------+--- - - ---+-------+
+//        +----------------+---------------+--------+--------+--- - - ---+-------+----------------+
+//        | producer line  | reader line   | slot 0 | slot 1 |           | n - 1 | recent stacks  |
+//        +----------------+---------------+--------+--------+--- - - ---+-------+----------------+
 // clang-format on
 //
 // A RING has one producer at a time: the thread that changed its state from FREE to OWNED. Slots
@@ -59,18 +59,17 @@
 #define KL_EXECUTED_NAME "executed"
 #define KL_CONTROL_MAGIC 0x31304c5254434c4bull // "KLCTRL01"
 #define KL_SPOOL_MAGIC 0x3130474e49524c4bull   // "KLRING01"
-#define KL_RING_VERSION 4u
+#define KL_RING_VERSION 5u
 
 #define KL_PAGE_BYTES 4096u
 #define KL_RING_MAX 8192u
 #define KL_SPOOL_MAPS (KL_PAGE_BYTES + KL_RING_MAX * 16u)
 #define KL_MAPS_BYTES 65536u
 #define KL_SPOOL_RINGS (KL_SPOOL_MAPS + KL_MAPS_BYTES)
-#define KL_RING_HEADER_BYTES 4096u
 
 // The first threads get large rings; in a program with hundreds of threads the others get smaller
-// ones. To give a thread its ring takes time for each page, which thousands of threads that start
-// together would notice.
+// ones. To reserve a ring takes time for each page, which thousands of threads that start together
+// would notice. The thread touches only the first page, until it has filled the slots there.
 #define KL_LARGE_RINGS 4u
 #define KL_LARGE_RING_SLOTS 32768u
 #define KL_MIDDLE_RINGS 64u
@@ -159,7 +158,7 @@ struct kl_ring {
     uint64_t stalls;          // number of waits of the owners for space
     uint64_t stalled_ticks;   // total time of these waits, in ticks of the clock
     _Atomic uint32_t waiting; // 1: the owner sleeps on `tail_bell`
-    uint32_t reserved0;
+    uint32_t touched_pages;   // at the ring's beginning, by its owners; 0: none or one
     uint64_t reserved1[4];
     // Written by the reader.
     _Atomic uint64_t tail;      // lower indexes may be overwritten
@@ -170,10 +169,11 @@ struct kl_ring {
 static_assert(sizeof(struct kl_ring) == 128, "one cache line for each side");
 static_assert(offsetof(struct kl_ring, tail) == 64, "the sides share no cache line");
 
-// Names of stacks that this ring has described recently. They follow struct kl_ring; only the
-// producers use them.
+// Names of stacks that this ring has described recently. They follow the slots; only the producers
+// use them.
 #define KL_RING_STACKS 256u
-static_assert(sizeof(struct kl_ring) + KL_RING_STACKS * 8 <= KL_RING_HEADER_BYTES, "one page");
+#define KL_RING_OTHER_BYTES (sizeof(struct kl_ring) + KL_RING_STACKS * 8)
+static_assert(KL_RING_OTHER_BYTES <= KL_PAGE_BYTES, "kl_ring_bytes adds one page to the slots");
 
 enum kl_ring_state {
     KL_RING_ABSENT = 0, // its memory is not reserved and must not be accessed
@@ -291,8 +291,17 @@ static inline uint32_t kl_ring_slots(uint32_t index) {
     return index < KL_SMALL_RINGS ? KL_SMALL_RING_SLOTS : KL_LEAST_RING_SLOTS;
 }
 
+// When only so many rings have not been taken yet, more of them are needed soon.
+static inline uint32_t kl_rings_ahead(uint32_t prepared) {
+    return 2 + prepared / 8;
+}
+
 static inline uint64_t kl_ring_bytes(uint32_t slots) {
-    return KL_RING_HEADER_BYTES + (uint64_t)slots * sizeof(struct kl_ring_slot);
+    return KL_PAGE_BYTES + (uint64_t)slots * sizeof(struct kl_ring_slot);
+}
+
+static inline struct kl_ring_slot* kl_ring_first_slot(struct kl_ring* ring) {
+    return (struct kl_ring_slot*)(ring + 1);
 }
 
 static inline uint64_t kl_ring_offset(uint32_t index) {

@@ -113,7 +113,7 @@ static bool chunk_append(struct kl_log_chunk chunk, const struct iovec* parts, i
 
 bool log_write_ring(struct kl_ring_entry* entry) {
     struct kl_ring* ring = session_ring((uint32_t)(entry - session.rings));
-    struct kl_ring_slot* slots = (struct kl_ring_slot*)((char*)ring + KL_RING_HEADER_BYTES);
+    struct kl_ring_slot* slots = kl_ring_first_slot(ring);
     unsigned shift = bit_lowest(entry->slots);
     uint64_t mask = entry->slots - 1;
     uint64_t first = atomic_get(&ring->tail);

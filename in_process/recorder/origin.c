@@ -48,7 +48,7 @@ static uint64_t stack_name(void* const* frames, int count) {
 // Returns true if this ring has described the stack recently. Otherwise notes that it describes the
 // stack now.
 static bool stack_is_recent(uint64_t name) {
-    uint64_t* recent = (uint64_t*)(recorder_thread.ring + 1);
+    uint64_t* recent = (uint64_t*)(recorder_thread.slots + recorder_thread.ring_slots);
     uint64_t* entry = &recent[name % KL_RING_STACKS];
     if (*entry == name) return true;
     *entry = name;

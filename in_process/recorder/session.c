@@ -20,9 +20,6 @@
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
 #endif
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
 
 enum { SPOOLS_PER_PID_MAX = 10000, READER_SILENCE_MS = 2000, ROOM_WAIT_MS = 5000 };
 
@@ -174,9 +171,6 @@ size_t session_maps(char* text, size_t bytes) {
 void session_describe(uint64_t magic) {
     struct kl_spool* spool = session.spool;
     session.rings = (struct kl_ring_entry*)((char*)spool + KL_PAGE_BYTES);
-    // Without this call, the page faults would occur in calls of the program. Older kernels do not
-    // support it.
-    madvise(spool, kl_ring_offset(1), MADV_POPULATE_WRITE);
     spool->version = KL_RING_VERSION;
     spool->pid = (uint32_t)getpid();
     snprintf(spool->allocator, sizeof spool->allocator, "%s", host_allocator());

@@ -17,11 +17,12 @@
 
 // A thread that waits is woken when its wait can end. It looks by itself only for the end of the
 // reader.
-enum { LOOK_MS = 1000, RINGS_AHEAD = 2, DESTRUCTOR_PASSES = 2 };
+enum { LOOK_MS = 1000, DESTRUCTOR_PASSES = 2 };
 
-_Thread_local struct thread recorder_thread;
+_Thread_local struct thread recorder_thread = {.head = INDEX_NONE};
 
 static atomic_state thread_serials;
+static atomic_state rings_taken; // the first ring that may be free
 static pthread_key_t thread_key;
 static bool thread_key_valid;
 
@@ -86,14 +87,24 @@ static bool ring_wait(struct kl_ring_entry* entry, uint64_t needed) {
 // ---- Rings --------------------------------------------------------------------------------------
 // clang-format on
 
-static struct kl_ring_entry* ring_take_free(uint32_t prepared) {
-    for (uint32_t index = 0; index < prepared; index++) {
+static struct kl_ring_entry* ring_take_from(uint32_t index, uint32_t prepared) {
+    for (; index < prepared; index++) {
         struct kl_ring_entry* entry = &session.rings[index];
         uint32_t expected = KL_RING_FREE_STATE;
         if (atomic_get(&entry->state) != expected) continue;
-        if (atomic_try_ordered(&entry->state, &expected, KL_RING_OWNED)) return entry;
+        if (!atomic_try_ordered(&entry->state, &expected, KL_RING_OWNED)) continue;
+        atomic_set(&rings_taken, index + 1);
+        return entry;
     }
     return NULL;
+}
+
+// Takes a ring with a low index: these have more slots, and their pages have been touched.
+static struct kl_ring_entry* ring_take_free(uint32_t prepared) {
+    uint32_t taken = atomic_get(&rings_taken);
+    struct kl_ring_entry* entry = ring_take_from(taken, prepared);
+    // Another thread may have returned one while `rings_taken` was being raised.
+    return entry != NULL || taken == 0 ? entry : ring_take_from(0, prepared);
 }
 
 // Waits for a free ring, which the reader prepares or another thread returns. NULL: the recording
@@ -136,7 +147,8 @@ static struct kl_ring_entry* ring_take(void) {
         if (session.own_log == 0) {
             if (entry == NULL) return ring_wait_free();
             // The reader prepares more when the last ones are taken, not for each thread.
-            if (entry + RINGS_AHEAD >= session.rings + prepared) session_ring_bell();
+            uint32_t left = prepared - (uint32_t)(entry - session.rings);
+            if (left <= kl_rings_ahead(prepared)) session_ring_bell();
             return entry;
         }
         if (entry != NULL) return entry;
@@ -148,8 +160,10 @@ static struct kl_ring_entry* ring_take(void) {
 
 static void ring_return(struct kl_ring_entry* entry, uint64_t head) {
     struct kl_spool* spool = session.spool;
+    uint32_t index = (uint32_t)(entry - session.rings);
     entry_ring(entry)->head = head;
     atomic_set_ordered(&entry->state, KL_RING_FREE_STATE);
+    if (index < atomic_get(&rings_taken)) atomic_set(&rings_taken, index);
     if (session.own_log != 0 || atomic_get_ordered(&spool->wanted) == 0) return;
     atomic_add_ordered(&spool->ring_bell, 1);
     session_wake(&spool->ring_bell, 1);
@@ -169,7 +183,7 @@ static void event_record_borrowed(struct thread* thread, struct event event) {
     struct kl_ring_entry* entry = ring_take();
     if (entry == NULL) return;
     struct kl_ring* ring = entry_ring(entry);
-    struct kl_ring_slot* slots = (struct kl_ring_slot*)((char*)ring + KL_RING_HEADER_BYTES);
+    struct kl_ring_slot* slots = kl_ring_first_slot(ring);
     uint64_t head = ring->head;
     if (ring_wait(entry, head + 2)) {
         unsigned shift = bit_lowest(entry->slots);
@@ -186,6 +200,40 @@ static void event_record_borrowed(struct thread* thread, struct event event) {
 static uint64_t half_lap_end(uint64_t index, uint32_t slots) {
     uint64_t half = slots / 2;
     return (index / half + 1) * half;
+}
+
+// clang-format off
+// ---- The pages of a ring ------------------------------------------------------------------------
+// clang-format on
+
+// Indexes below this one are in pages that have been touched.
+static uint64_t touched_end(struct kl_ring_entry* entry) {
+    enum { SLOTS_IN_PAGE = KL_PAGE_BYTES / sizeof(struct kl_ring_slot) };
+    uint64_t pages = entry_ring(entry)->touched_pages;
+    if (pages * KL_PAGE_BYTES == kl_ring_bytes(entry->slots)) return UINT64_MAX;
+    return (pages == 0 ? 1 : pages) * SLOTS_IN_PAGE -
+           sizeof(struct kl_ring) / sizeof(struct kl_ring_slot);
+}
+
+// Touches pages until the slot of this index is in one: each time four times as many as before in
+// one system call, so that a thread that records little touches little, and the others have few
+// page faults. Older kernels do not support it.
+static void ring_touch(struct kl_ring_entry* entry, uint64_t index) {
+    enum { GROWTH = 5 };
+    struct kl_ring* ring = entry_ring(entry);
+    uint64_t bytes = kl_ring_bytes(entry->slots);
+    while (index >= touched_end(entry)) {
+        uint64_t begin = (ring->touched_pages == 0 ? 1 : ring->touched_pages) * KL_PAGE_BYTES;
+        uint64_t end = begin * GROWTH < bytes ? begin * GROWTH : bytes;
+        madvise((char*)ring + begin, end - begin, MADV_POPULATE_WRITE);
+        ring->touched_pages = (uint32_t)(end / KL_PAGE_BYTES);
+    }
+}
+
+// The end of the indexes that may be written without the slow path, if those before `needed` may.
+static uint64_t room_end(struct kl_ring_entry* entry, uint64_t needed) {
+    uint64_t end = touched_end(entry);
+    return needed < end ? needed : end;
 }
 
 // clang-format off
@@ -222,24 +270,31 @@ static void caches_prime(struct thread* thread, uint64_t index, uint64_t time) {
     thread->primed = ticks();
 }
 
-// Signals are blocked. Otherwise a handler could claim an index of a partly initialised ring, and
-// leave a slot that is never filled.
+static void thread_set_head(struct thread* thread, uint64_t head) {
+    atomic_order_for_signals();
+    atomic_set((atomic_bits*)&thread->head, head);
+    atomic_order_for_signals();
+}
+
+// A handler must not claim an index of a ring that is not ready, because it would leave a slot that
+// is never filled. So `head` is set last, by one instruction.
 static void thread_use_ring(struct thread* thread, struct kl_ring_entry* entry) {
     struct kl_ring* ring = entry_ring(entry);
     uint64_t head = ring->head;
+    thread_set_head(thread, INDEX_NONE);
     thread->entry = entry;
     thread->ring = ring;
     thread->ring_slots = entry->slots;
     thread->mask = entry->slots - 1;
     thread->shift = bit_lowest(entry->slots);
-    thread->slots = (struct kl_ring_slot*)((char*)ring + KL_RING_HEADER_BYTES);
-    thread->room = half_lap_end(head, entry->slots);
+    thread->slots = kl_ring_first_slot(ring);
+    thread->room = room_end(entry, half_lap_end(head, entry->slots));
     thread->next_prime = head + FIRST_PRIME;
     thread->primed = 0;
     slot_publish(&thread->slots[head & thread->mask], thread_begin_event(thread),
                  kl_ring_tag(head, thread->shift));
-    thread->head = head + 1;
     limit_renew(thread);
+    thread_set_head(thread, head + 1);
 }
 
 // Takes a ring for the thread. False: the recording has ended.
@@ -253,12 +308,8 @@ static bool thread_attach(struct thread* thread) {
     struct kl_ring_entry* entry = ring_take();
     bool attached = entry != NULL;
     if (attached) {
-        struct kl_ring* ring = entry_ring(entry);
-        if (entry != session.rings) madvise(ring, kl_ring_bytes(entry->slots), MADV_POPULATE_WRITE);
-        attached = ring_wait(entry, half_lap_end(ring->head, entry->slots));
-        sigset_t before = signals_block();
+        attached = ring_wait(entry, half_lap_end(entry_ring(entry)->head, entry->slots));
         if (attached) thread_use_ring(thread, entry);
-        signals_restore(before);
     }
     atomic_order_for_signals();
     thread->busy = false;
@@ -277,14 +328,16 @@ static void thread_return_ring(struct thread* thread) {
     prctl(PR_GET_NAME, name);
     memcpy(halves, name, sizeof halves);
     record(KL_RING_THREAD_END, ticks(), (const void*)halves[0], halves[1], 0);
-    sigset_t before = signals_block();
-    uint64_t head = thread->head;
     thread->closed = true;
-    thread->limit = 0; // from here on, every event takes the slow path and borrows a ring
+    atomic_order_for_signals();
+    // From here on, every event takes the slow path and borrows a ring. A handler before this
+    // instruction has claimed indexes of the thread's ring, and one after it claims none of them.
+    uint64_t head = atomic_swap((atomic_bits*)&thread->head, INDEX_NONE);
+    atomic_order_for_signals();
+    thread->limit = 0;
     thread->room = 0;
     thread->slots = NULL;
     ring_return(thread->entry, head);
-    signals_restore(before);
 }
 
 // Runs at the thread's end. It acts in the second pass of the destructors, because destructors of
@@ -310,7 +363,9 @@ static void thread_detach(void* value) {
 static bool thread_make_room(struct thread* thread, uint64_t index) {
     uint64_t needed = half_lap_end(index, thread->ring_slots);
     if (!ring_wait(thread->entry, needed)) return false;
-    if (needed > thread->room) thread->room = needed;
+    ring_touch(thread->entry, index);
+    uint64_t room = room_end(thread->entry, needed);
+    if (room > thread->room) thread->room = room;
     uint64_t unread = index - atomic_get(&thread->ring->tail);
     if (unread >= thread->ring_slots / 2 && session.own_log == 0) session_ring_bell();
     return true;
@@ -340,6 +395,7 @@ static void event_record_first(struct thread* thread, struct event event) {
 // Drops a ring of an earlier recording.
 static void thread_renew(struct thread* thread) {
     sigset_t before = signals_block();
+    thread_set_head(thread, INDEX_NONE);
     thread->slots = NULL;
     thread->limit = 0;
     thread->room = 0;
@@ -370,10 +426,10 @@ void thread_record_slow(uint64_t index, struct event event) {
         return;
     }
     bool stale = thread_is_stale(thread);
-    if (thread->busy || thread->closed || (stale && thread->depth > 1)) {
-        event_record_borrowed(thread, event);
-    } else if (thread->slots != NULL && !stale) {
+    if (index < INDEX_NONE && thread->slots != NULL && !stale) {
         event_record_own(thread, index, event);
+    } else if (thread->busy || thread->closed || (stale && thread->depth > 1)) {
+        event_record_borrowed(thread, event);
     } else {
         if (stale) thread_renew(thread);
         event_record_first(thread, event);
@@ -402,7 +458,7 @@ bool thread_has_ring(void) {
 
 bool thread_recorded_allocation(uint64_t index, const void* block) {
     const struct thread* thread = &recorder_thread;
-    if (thread->slots == NULL) return false;
+    if (thread->slots == NULL || thread->head >= INDEX_NONE) return false;
     // If the thread has just taken its ring, or has recorded more events than one call of an
     // allocator would cause, only the last events are compared.
     enum { LOOK_BACK = 64 };
@@ -424,8 +480,9 @@ bool thread_recorded_allocation(uint64_t index, const void* block) {
 
 // The forking thread is the only thread of the child. Its ring belongs to the parent.
 static void thread_reset(void) {
-    recorder_thread = (struct thread){.starting = recorder_thread.starting};
+    recorder_thread = (struct thread){.head = INDEX_NONE, .starting = recorder_thread.starting};
     atomic_set(&thread_serials, 0);
+    atomic_set(&rings_taken, 0);
     atomic_set(&session.threaded, 0);
 }
 

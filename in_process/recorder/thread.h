@@ -44,7 +44,7 @@ struct inside {
 };
 
 struct thread {
-    uint64_t head;              // the next index to claim
+    uint64_t head;              // the next index to claim; without a ring, from INDEX_NONE on
     uint64_t limit;             // lower indexes need no slow path; at most `room`
     struct kl_ring_slot* slots; // of the ring; NULL: none
     uint64_t mask;              // number of slots - 1
@@ -74,6 +74,9 @@ struct thread {
     uint8_t passes; // of the destructor
 };
 extern _Thread_local struct thread recorder_thread;
+
+// A thread without a ring claims indexes from here on. They belong to no ring.
+#define INDEX_NONE (UINT64_C(1) << 63)
 
 // A slot's contents before it is published: the fields of struct kl_ring_slot.
 struct event {

@@ -460,7 +460,7 @@ impl<'a> Collector<'a> {
 
     fn read(&mut self, number: usize) -> usize {
         let until = self.clock.now().saturating_sub(self.clock.ticks_in(SLACK_NS));
-        let Some(image) = self.images.get(&number) else { return 0 };
+        let Some(image) = self.images.get_mut(&number) else { return 0 };
         if let Err(error) = image.prepare_rings() {
             self.stop();
             let folder = self.session.folder().display();

@@ -5,13 +5,15 @@ use crate::memory::Sampler;
 use crate::origins::{self, Mapping};
 use crate::perf_map::PerfMap;
 use crate::program_file::{self, program_of_image};
-use crate::ring::{ORIGIN_STACK, RawEvent, op};
+use crate::ring::{ORIGIN_STACK, RING_MAX, RawEvent, op};
 use crate::rows::Names;
 use crate::session::{Spool, is_shortage};
 use keel_journal::{Memory, Metadata};
 use rustc_hash::FxHashSet;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant, SystemTime};
@@ -23,9 +25,10 @@ const MAPS_EVERY: Duration = Duration::from_millis(10);
 /// After this time the mappings are read again, because a library may have been loaded in place of
 /// another one.
 const MAPS_ANYWAY_AFTER: Duration = Duration::from_millis(100);
-/// At this age an image gets rings for threads that it has not started yet. Before it, only threads
-/// that wait get them, because thousands of short processes need one ring each.
+/// At this age an image with one thread gets rings for more. Before it, only threads that wait get
+/// them, because thousands of short processes need one ring each.
 const SPARE_RINGS_AFTER: Duration = Duration::from_millis(50);
+const THREADS_EVERY: Duration = Duration::from_millis(10);
 /// Of a recording that waits: threads that have ended, and files that are mapped no longer.
 const THREADS_KEPT: usize = 8192;
 const FILES_KEPT: usize = 256;
@@ -48,6 +51,9 @@ pub struct Image {
     /// When it began, in ticks.
     pub began: u64,
     admitted: Instant,
+    /// The threads that it has, and when they were counted.
+    threads: u32,
+    threads_counted: Option<Instant>,
     pub metadata: Metadata,
     names: Latest<u64, keel_journal::Thread>,
     names_read: Option<Instant>,
@@ -73,6 +79,8 @@ impl Image {
             pidfd: None,
             began,
             admitted: Instant::now(),
+            threads: 1,
+            threads_counted: None,
             metadata,
             names: Latest::default(),
             names_read: None,
@@ -106,9 +114,17 @@ impl Image {
         unsafe { libc::poll(&raw mut poll, 1, 0) > 0 }
     }
 
-    /// Reserves rings for further threads. See [`Spool::prepare_rings`].
-    pub fn prepare_rings(&self) -> io::Result<()> {
-        self.spool.prepare_rings(self.admitted.elapsed() >= SPARE_RINGS_AFTER)
+    /// Reserves rings for the threads that exist, and for half as many that may start, so that none
+    /// has to wait for its ring. See [`Spool::prepare_rings`].
+    pub fn prepare_rings(&mut self) -> io::Result<()> {
+        let is_time = self.threads_counted.is_none_or(|at| at.elapsed() >= THREADS_EVERY);
+        if is_time || self.spool.needs_rings() {
+            self.threads = count_threads(self.pid);
+            self.threads_counted = Some(Instant::now());
+        }
+        let has_more = self.threads > 1 || self.admitted.elapsed() >= SPARE_RINGS_AFTER;
+        let expected = if has_more { self.threads + self.threads / 2 + 2 } else { 0 };
+        self.spool.prepare_rings(expected)
     }
 
     /// The names so far.
@@ -150,11 +166,8 @@ impl Image {
             let Some(id) = task.file_name().to_str().and_then(|id| id.parse().ok()) else {
                 continue;
             };
-            if let Ok(name) = std::fs::read(task.path().join("comm")) {
-                let name = name.strip_suffix(b"\n").unwrap_or(&name);
-                let name = String::from_utf8_lossy(name).into_owned();
-                let state = std::fs::read(task.path().join("stat")).unwrap_or_default();
-                let policy = policy_of(&String::from_utf8_lossy(&state)).to_owned();
+            if let Some((name, policy)) = name_and_policy(&task.path().join("stat")) {
+                let policy = policy.to_owned();
                 self.names.insert(id, keel_journal::Thread { id, name, policy });
             }
         }
@@ -290,11 +303,26 @@ impl Code {
     }
 }
 
-/// The scheduling class in the text of /proc/PID/task/TID/stat; empty if the text has none.
-fn policy_of(state: &str) -> &'static str {
-    /// The field, counted from the one after the name, which is in parentheses.
+/// The name and the scheduling class in /proc/PID/task/TID/stat. One file and one call of read,
+/// because a program may have thousands of threads.
+fn name_and_policy(path: &Path) -> Option<(String, &'static str)> {
+    /// More than the line has.
+    const LINE_BYTES: usize = 2048;
+    let mut line = [0; LINE_BYTES];
+    let length = File::open(path).ok()?.read(&mut line).ok()?;
+    parse_name_and_policy(&String::from_utf8_lossy(&line[..length]))
+}
+
+/// The class is empty if the line does not have it.
+fn parse_name_and_policy(line: &str) -> Option<(String, &'static str)> {
+    let (_, name) = line.split_once('(')?;
+    let (name, fields) = name.rsplit_once(')')?;
+    Some((name.to_owned(), policy_of(fields)))
+}
+
+/// `fields`: those after the name.
+fn policy_of(fields: &str) -> &'static str {
     const POLICY: usize = 38;
-    let fields = state.rsplit_once(')').map_or("", |(_, fields)| fields);
     match fields.split_whitespace().nth(POLICY).and_then(|policy| policy.parse().ok()) {
         Some(libc::SCHED_FIFO) => "fifo",
         Some(libc::SCHED_RR) => "rr",
@@ -302,6 +330,12 @@ fn policy_of(state: &str) -> &'static str {
         Some(_) => "other",
         None => "",
     }
+}
+
+/// The number of a process's threads: the system counts each one's folder as a link.
+fn count_threads(pid: u32) -> u32 {
+    let links = std::fs::metadata(format!("/proc/{pid}/task")).map_or(0, |task| task.nlink());
+    links.saturating_sub(2).clamp(1, RING_MAX.into()) as u32
 }
 
 /// A descriptor that becomes readable when the process has ended.
@@ -317,7 +351,7 @@ pub fn open_pidfd(pid: u32) -> io::Result<OwnedFd> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Code, FILES_KEPT, UNMAPPED_MAX, policy_of};
+    use super::{Code, FILES_KEPT, UNMAPPED_MAX, count_threads, parse_name_and_policy};
     use crate::origins::Mapping;
 
     /// Of a program that loads and unloads a library under changing names, and makes code.
@@ -338,15 +372,33 @@ mod tests {
     }
 
     #[test]
-    fn scheduling_classes_are_those_of_the_kernel() {
+    fn names_and_scheduling_classes_are_those_of_the_kernel() {
         let state = |policy: &str| {
             let before = "0 ".repeat(37);
-            format!("7 (a) S 1) S {before}{policy} 0 0")
+            format!("7 (a) (b) S 1) S {before}{policy} 0 0")
         };
-        let found = ["0", "1", "2", "3", "6", "x"].map(|policy| policy_of(&state(policy)));
-        assert_eq!(found, ["other", "fifo", "rr", "other", "deadline", ""]);
-        assert_eq!(policy_of(""), "");
-        let own = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-        assert_ne!(policy_of(&own), "");
+        let found = ["0", "1", "2", "3", "6", "x"]
+            .map(|policy| parse_name_and_policy(&state(policy)))
+            .map(|found| found.map(|(name, policy)| (name == "a) (b) S 1", policy)));
+        let expected = ["other", "fifo", "rr", "other", "deadline", ""];
+        assert_eq!(found, expected.map(|policy| Some((true, policy))));
+        assert_eq!(parse_name_and_policy(""), None);
+        let own = std::fs::read_to_string("/proc/thread-self/stat").unwrap_or_default();
+        let name = std::fs::read_to_string("/proc/thread-self/comm").unwrap_or_default();
+        let (found, policy) = parse_name_and_policy(&own).unwrap_or_default();
+        assert_eq!(found, name.trim_end_matches('\n'));
+        assert_ne!(policy, "");
+    }
+
+    #[test]
+    fn the_threads_of_a_process_are_counted() {
+        let before = count_threads(std::process::id());
+        let (sender, receiver) = std::sync::mpsc::channel::<()>();
+        let waits = std::thread::spawn(move || receiver.recv().is_err());
+        // Other tests start and end threads.
+        assert!(before >= 1 && count_threads(std::process::id()) >= 2);
+        drop(sender);
+        assert!(waits.join().unwrap_or(false));
+        assert_eq!(count_threads(0), 1);
     }
 }

@@ -9,7 +9,7 @@ pub const SESSION_VARIABLE: &str = "KEEL_RECORDER_SESSION";
 pub const EXECUTED_NAME: &str = "executed";
 pub const CONTROL_MAGIC: u64 = 0x3130_4c52_5443_4c4b;
 pub const SPOOL_MAGIC: u64 = 0x3130_474e_4952_4c4b;
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// Constants of a program's recording of itself, and of its chunks.
 pub const LOG_MAGIC: u64 = 0x314c_4f4f_5053_4c4b;
 pub const CHUNK_MAGIC: u64 = 0x314b_4e55_4843_4c4b;
@@ -27,7 +27,6 @@ pub const ORIGIN_STACK: u64 = 1 << 47;
 const ALIGN_SHIFT: u32 = 58;
 /// Set in a hint that contains a size.
 const HINT_SIZE: u64 = 1 << 57;
-pub const RING_HEADER_BYTES: u64 = 4096;
 /// Names of stacks in the table of a ring.
 pub const RING_STACKS: usize = 256;
 
@@ -158,7 +157,7 @@ pub struct RingHeader {
     pub stalls: AtomicU64,
     pub stalled_ticks: AtomicU64,
     pub waiting: AtomicU32,
-    reserved0: u32,
+    touched_pages: u32,
     reserved1: [u64; 4],
     pub tail: AtomicU64,
     pub tail_bell: AtomicU32,
@@ -283,9 +282,14 @@ pub fn ring_slots(index: u32) -> u32 {
     }
 }
 
-/// Bytes of a ring with this many slots, including its header.
+/// When only so many rings have not been taken yet, more of them are needed soon.
+pub fn rings_ahead(prepared: u32) -> u32 {
+    2 + prepared / 8
+}
+
+/// Bytes of a ring with this many slots, its header and its table of stacks.
 pub fn ring_bytes(slots: u32) -> u64 {
-    RING_HEADER_BYTES + u64::from(slots) * size_of::<Slot>() as u64
+    PAGE_BYTES as u64 + u64::from(slots) * size_of::<Slot>() as u64
 }
 
 /// Where ring `index` begins in the spool; for [`RING_MAX`], the spool's size.

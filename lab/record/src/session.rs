@@ -4,9 +4,11 @@
 //! address or a length without a check of its bounds.
 
 mod files;
+mod futex;
 mod settings;
 
 use self::files::{file_is_hole, is_whole, open_spool, release, reserve};
+use self::futex::{futex_wait, futex_wake};
 pub use self::settings::Settings;
 use crate::contained::patch::{self, Patch};
 use crate::ring::{self, Control, RawEvent, RingEntry, RingHeader, Slot, SpoolHeader};
@@ -22,7 +24,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::{AtomicU32, fence};
+use std::sync::atomic::fence;
 use std::time::Duration;
 
 const FOLDER_PREFIX: &str = "keel-record-";
@@ -379,30 +381,44 @@ impl Spool {
 
     fn slot(&self, index: u32, at: u64) -> &Slot {
         assert!(index < ring::RING_MAX);
-        let place = ring::ring_offset(index) + ring::RING_HEADER_BYTES;
+        let place = ring::ring_offset(index) + size_of::<RingHeader>() as u64;
         let number = at & (u64::from(ring::ring_slots(index)) - 1);
         // SAFETY: the slot's number is below the number of slots, so it is inside the mapping; all
         // fields are atomics.
         unsafe { &*self.map.as_ptr().add(place as usize).cast::<Slot>().add(number as usize) }
     }
 
-    /// Reserves more rings when few are free: for threads that wait, and with `spare` for two more.
-    /// An error of the file system (no space) is returned only if a thread waits for a ring.
-    pub fn prepare_rings(&self, spare: bool) -> io::Result<()> {
+    fn free_rings(&self) -> u32 {
+        let is_free = |index: &u32| self.entry(*index).state.load(Relaxed) == ring::RING_FREE;
+        (0..self.prepared()).filter(is_free).count() as u32
+    }
+
+    /// Whether threads wait for rings, or soon might.
+    pub fn needs_rings(&self) -> bool {
         let prepared = self.prepared();
-        let free = (0..prepared)
-            .filter(|index| self.entry(*index).state.load(Relaxed) == ring::RING_FREE)
-            .count();
+        let is_free = |index| self.entry(index).state.load(Relaxed) == ring::RING_FREE;
+        let last = (0..prepared).rev().take_while(|index| is_free(*index)).count() as u32;
+        self.header().wanted.load(SeqCst) > 0
+            || (prepared > 1 && last < ring::rings_ahead(prepared))
+    }
+
+    /// Reserves more rings: for threads that wait, and until there are `expected`. An error of the
+    /// file system (no space) is returned only if a thread waits for a ring.
+    pub fn prepare_rings(&self, expected: u32) -> io::Result<()> {
         /// The rings that are prepared between two readings of all others.
-        const RINGS_AT_ONCE: u32 = 256;
+        const RINGS_AT_ONCE: u32 = 1024;
+        let prepared = self.prepared();
         let wanted = self.header().wanted.load(SeqCst);
-        // Threads that start together are many in programs that have many.
-        let more = if spare { 2 + prepared / 2 } else { 0 };
-        let target = (if wanted > 0 { wanted + 2 } else { 0 }).max(more).min(RINGS_AT_ONCE);
-        if free as u32 >= target || prepared == ring::RING_MAX {
+        if (wanted == 0 && prepared >= expected) || prepared == ring::RING_MAX {
             return Ok(());
         }
-        let until = (prepared + target - free as u32).min(ring::RING_MAX);
+        let free = self.free_rings();
+        let more = if wanted > 0 { (wanted + 2).saturating_sub(free) } else { 0 };
+        let target = (prepared + more).max(expected).min(prepared + RINGS_AT_ONCE);
+        let until = target.min(ring::RING_MAX);
+        if until == prepared {
+            return Ok(());
+        }
         let Some(path) = &self.path else { return Ok(()) };
         let file = match open_spool(path) {
             Err(error) if is_shortage(&error) => return Ok(()),
@@ -565,28 +581,6 @@ pub fn arguments(bytes: &[u8]) -> Vec<String> {
 
 fn session_error(path: &Path, cause: io::Error) -> Error {
     Error::Session { path: path.to_path_buf(), cause }
-}
-
-fn futex_wait(word: &AtomicU32, expected: u32, timeout: Duration) {
-    let timeout = libc::timespec {
-        tv_sec: timeout.as_secs() as i64,
-        tv_nsec: i64::from(timeout.subsec_nanos()),
-    };
-    // SAFETY: the word lives for the call; a spurious return is allowed by all callers.
-    unsafe {
-        libc::syscall(
-            libc::SYS_futex,
-            word.as_ptr(),
-            libc::FUTEX_WAIT,
-            expected,
-            &raw const timeout,
-        )
-    };
-}
-
-fn futex_wake(word: &AtomicU32, threads: u32) {
-    // SAFETY: the kernel only compares the address.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, threads) };
 }
 
 /// Whether there are no descriptors or no memory now; images that end release some.

@@ -1,5 +1,5 @@
 // Starts many threads that allocate at the same time. Prints how often a thread of the process gave
-// up its processor to wait.
+// up its processor to wait, and the number of page faults.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ int main(int count, char** arguments) {
     for (int i = 0; i < threads; i++) pthread_join(thread[i], NULL);
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
-    printf("%ld\n", usage.ru_nvcsw);
+    printf("%ld %ld\n", usage.ru_nvcsw, usage.ru_minflt);
     free(thread);
     return 0;
 }

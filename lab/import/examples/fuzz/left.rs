@@ -194,7 +194,7 @@ fn words(words: &[u64]) -> Vec<u8> {
 /// Magic; version and ready; pid and rings with memory; start; wanted and stopped; end; length of
 /// maps and clock.
 fn header(magic: u64) -> Vec<u8> {
-    words(&[magic, 2 | 1 << 32, 77 | 2 << 32, 1000, 0, 0, 0, 0])
+    words(&[magic, 5 | 1 << 32, 77 | 2 << 32, 1000, 0, 0, 0, 0])
 }
 
 fn chunk(kind: u64, ring: u64, first: u64, moment: u64, bytes: &[u8]) -> Vec<u8> {
@@ -274,7 +274,8 @@ fn write_rings(path: &Path, rings: &Path, input: &[u8]) -> Result<(), Failure> {
         RINGS_AT
             + 4 * LARGE_RING
             + 60 * (RING_PAGE + 8192 * 32)
-            + (8192 - 64) * (RING_PAGE + 2048 * 32),
+            + (256 - 64) * (RING_PAGE + 2048 * 32)
+            + (8192 - 256) * (RING_PAGE + 512 * 32),
     )?;
     file.write_all_at(&input[HEADER..2 * HEADER], 0)?;
     let slots = input[SLOTS_AT..].as_chunks::<32>().0;
@@ -289,7 +290,7 @@ fn write_rings(path: &Path, rings: &Path, input: &[u8]) -> Result<(), Failure> {
         let own = if ring == 0 { &slots[..half] } else { &slots[half..] };
         for (index, slot) in own.iter().enumerate() {
             let number = tail.wrapping_add(index as u64) % 32768;
-            file.write_all_at(slot, place + RING_PAGE + number * 32)?;
+            file.write_all_at(slot, place + RING_HEADER as u64 + number * 32)?;
         }
     }
     Ok(())
