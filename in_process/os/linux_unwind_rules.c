@@ -464,7 +464,7 @@ struct unwind_rule unwind_rule_find(uintptr_t address) {
     return rule_of_entry((const uint8_t*)base + pair[1], base + (uintptr_t)pair[0], call);
 }
 
-// --- Without _dl_find_object -----------------------------------------------------------------------
+// --- Without _dl_find_object ---------------------------------------------------------------------
 
 #if (KEEL_DEBUG && defined(__GLIBC__) && defined(__PIC__)) || !defined(__GLIBC__)
 struct search {

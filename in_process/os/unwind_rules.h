@@ -38,8 +38,8 @@ void unwind_rules_prepare(void);
 // False: not prepared, or the C library is one without _dl_find_object, and there are no rules.
 bool unwind_rules_exist(void);
 
-// For C libraries other than glibc: finds the tables by dl_iterate_phdr if there is no such function.
-// Each rule is then found under the lock of the loader's list.
+// For C libraries other than glibc: finds the tables by dl_iterate_phdr if there is no such
+// function. Each rule is then found under the lock of the loader's list.
 void unwind_rules_search(void);
 
 // Returns the rule for the call that returns to `address`. Does not allocate and takes no lock, so

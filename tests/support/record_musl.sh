@@ -3,7 +3,7 @@
 #
 #     record_musl.sh FOLDER      an empty or new folder for the program and the journals
 #
-# tests/recorder/programs/counts.c performs each operation as often as it is told.
+# tests/recorder/programs/counts.c performs a known number of each operation.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 folder=${1:?a folder}
@@ -20,8 +20,8 @@ expect() { # expect NAME WORDS TEXT: the text has the words, at the beginning of
 }
 journal=$folder/counts.journal.parquet
 # musl-gcc alone makes no table for unwinding.
-said=$(musl-gcc -std=gnu17 -O1 -g -w -fno-builtin -Wl,--eh-frame-hdr tests/recorder/programs/counts.c \
-    -o "$folder/counts" -lpthread 2>&1 &&
+said=$(musl-gcc -std=gnu17 -O1 -g -w -fno-builtin -Wl,--eh-frame-hdr \
+    tests/recorder/programs/counts.c -o "$folder/counts" -lpthread 2>&1 &&
     build/bin/keel record --stacks 16 -o "$journal" -- "$folder/counts" 3 1000 2>&1)
 expect "the program ends well" "keel record: .* operations of 4 threads" "$said"
 said=$(build/bin/keel info "$journal" 2>&1)
@@ -32,8 +32,8 @@ done
 expect "no block stays live" "never freed  *[0-9]* B  *in [01] objects" "$said"
 said=$(build/bin/keel blame "$journal" 2>&1)
 expect "call stacks have lines" ".*work (counts.c:[0-9]*)" "$said"
-said=$(build/bin/keel compare "$journal" -a keel,glibc -r 1 --verify --force -o "$folder/results" 2>&1 &&
-    echo "exit 0")
+said=$(build/bin/keel compare "$journal" -a keel,glibc -r 1 --verify --force \
+    -o "$folder/results" 2>&1 && echo "exit 0")
 expect "the journal is replayed" "exit 0" "$said"
 echo "$passed passed, $failed failed, 0 skipped"
 [ "$failed" -eq 0 ]
