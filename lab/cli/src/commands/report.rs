@@ -37,8 +37,8 @@ pub struct Arguments {
     /// ignores smaller ones. NAME is one of these. time: a difference in the time of all calls, in
     /// % of the other allocator's time. program: the same difference, in % of the recorded time
     /// (only for programs without frames). frame: a difference in the time of the calls of a frame,
-    /// in % of the median length of the recorded frames. memory: a difference in the peak memory,
-    /// in % of the other allocator's
+    /// in % of the usual length of a recorded frame. memory: a difference in the peak memory, in %
+    /// of the other allocator's
     #[arg(
         long,
         value_name = "NAME=PERCENT,...",

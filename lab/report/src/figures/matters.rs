@@ -10,7 +10,7 @@ pub struct Matters {
     pub time: f64,
     /// The least share of the recorded time, for programs without frames.
     pub program: f64,
-    /// The least share of the median length of the recorded frames, in each frame.
+    /// The least share of the usual length of a recorded frame, in each frame.
     pub frame: f64,
     /// The least share of the peak memory.
     pub memory: f64,

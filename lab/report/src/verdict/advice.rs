@@ -119,6 +119,8 @@ struct Choice<'a> {
     matters: Matters,
     base: usize,
     used: Used<'a>,
+    /// The usual length of a recorded frame.
+    frame_ns: f64,
 }
 
 /// The advice on a comparison.
@@ -153,7 +155,22 @@ fn choice<'a>(evidence: &'a Evidence<'a>, matters: Matters) -> Option<Choice<'a>
         }
     };
     let base = base.filter(|_| others > 1 && evidence.runs > 1)?;
-    Some(Choice { all: evidence, matters, base, used })
+    let frame_ns = usual_frame_ns(&evidence.comparison.journal.frames);
+    Some(Choice { all: evidence, matters, base, used, frame_ns })
+}
+
+/// Half of the time between the marks is in frames that are no longer. So marks that follow each
+/// other at once, such as those of two windows, do not count as usual frames.
+fn usual_frame_ns(marks: &[u64]) -> f64 {
+    let mut lengths: Vec<u64> = marks.windows(2).map(|two| two[1].saturating_sub(two[0])).collect();
+    lengths.sort_unstable();
+    let all: u64 = lengths.iter().sum();
+    let mut before = 0;
+    let reaches_half = |length: &&u64| {
+        before += **length;
+        2 * before >= all && before > 0
+    };
+    lengths.iter().find(reaches_half).map_or(FRAME_NS, |length| *length as f64)
 }
 
 /// The allocator that all others are compared with.
@@ -208,7 +225,7 @@ impl Choice<'_> {
             operation: FRAME,
             figure,
             share: 0.0,
-            least: factor * self.matters.frame * self.frame_ns(),
+            least: factor * self.matters.frame * self.frame_ns,
         };
         // Many frames have a p99; of few, the worst one counts.
         let frames = [of_frame("p99", 1.0), of_frame("worst", WORST_FRAME), of_frame("mean", 1.0)];
@@ -217,14 +234,6 @@ impl Choice<'_> {
         let frames = frames.into_iter().filter(|one| known(one));
         let frames: Vec<Stake> = frames.filter(|one| one.figure != "worst" || !has_tail).collect();
         if frames.is_empty() { vec![self.time()] } else { frames }
-    }
-
-    /// The median length of the recorded frames.
-    fn frame_ns(&self) -> f64 {
-        let marks = self.all.comparison.journal.frames.windows(2);
-        let mut lengths: Vec<u64> = marks.map(|two| two[1].saturating_sub(two[0])).collect();
-        lengths.sort_unstable();
-        lengths.get(lengths.len() / 2).map_or(FRAME_NS, |length| *length as f64)
     }
 
     /// The time in all calls.
@@ -500,12 +509,13 @@ impl Choice<'_> {
             _ => format!("{rivals} of the other allocators are"),
         };
         let base = self.name(self.base);
-        let unknown_who = format!("t is not known whether {who} better than {base}");
         // What the program has now needs no proof.
-        let sentence = match self.keeps() {
-            true => format!("Stay with {base} for now: i{unknown_who} for this program."),
-            false => format!("I{unknown_who} for this program."),
+        let it = match self.keeps() {
+            true => format!("Stay with {base} for now: it"),
+            false => "It".to_owned(),
         };
+        let sentence =
+            format!("{it} is not known whether {who} better than {base} for this program.");
         let most = unknown.iter().max_by(|a, b| a.1.1.total_cmp(&b.1.1));
         let bound = most.map_or_else(String::new, |(index, (stake, ns))| {
             let saved = match stake.operation {

@@ -439,6 +439,18 @@ fn a_saving_is_judged_by_the_length_of_the_recorded_frames() {
 }
 
 #[test]
+fn the_usual_frame_is_that_of_most_of_the_time() {
+    use super::{FRAME_NS, usual_frame_ns};
+    assert_eq!(usual_frame_ns(&[]), FRAME_NS);
+    assert_eq!(usual_frame_ns(&[7]), FRAME_NS);
+    assert_eq!(usual_frame_ns(&[7, 7, 7]), FRAME_NS);
+    assert_eq!(usual_frame_ns(&[0, 10, 30]), 20.0);
+    // Two windows, each of which marks its frames.
+    let both = (0..100_u64).flat_map(|frame| [frame * 1000, frame * 1000 + 1, frame * 1000 + 1]);
+    assert_eq!(usual_frame_ns(&both.collect::<Vec<_>>()), 999.0);
+}
+
+#[test]
 fn few_runs_are_hedged_and_one_gives_no_advice() {
     let found = advise(vec![result("glibc", &SLOW[..3], MIB), result("keel", &FAST[..3], MIB)], 10);
     assert!(found.text().ends_with("This advice is based on only 3 runs."), "{found:?}");

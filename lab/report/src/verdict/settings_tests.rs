@@ -117,7 +117,7 @@ fn a_setting_whose_runs_vary_leaves_the_choice_of_allocator_decided() {
     assert!(found.advice.sentence.starts_with("Use keel: "), "{:?}", found.advice);
 }
 
-/// No library is recommended while a setting may be as good.
+/// Another library is not advised while it is possible that a setting is as good.
 #[test]
 fn a_setting_whose_runs_vary_may_be_the_lowest() {
     let field = vec![

@@ -72,7 +72,7 @@ impl Choice<'_> {
         let (stake, base) = (self.usual(), self.name(self.base));
         let value = self.value(&stake, self.base).unwrap_or(0.0);
         if stake.operation == FRAME {
-            let length = self.frame_ns();
+            let length = self.frame_ns;
             let frame = format!("of a frame of {}", duration(length));
             let share = percent_of(value / length, &frame);
             let time = duration(value);
