@@ -26,7 +26,7 @@ title "1/4  record: g++ compiling samples/compile-me.cpp, with its child process
 $keel record --follow-children --stacks 16 -o "$out/gcc.journal.parquet" -- \
     g++ -O2 -std=c++17 -pthread samples/compile-me.cpp -o "$out/compile-me"
 # The journals of the driver, the assembler and the linker are smaller.
-compiler=$(ls -S "$out"/gcc*.journal.parquet | head -n 1)
+compiler=$(ls -S "$out"/gcc*.journal.parquet | sed -n 1p)
 $keel info "$compiler"
 
 title "2/4  compare: the compiler's operations on every allocator, without pauses"

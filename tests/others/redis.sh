@@ -6,7 +6,7 @@ sources=$1 place=$2
 [ -f "$sources/tests/test_helper.tcl" ] || { echo "no source of redis at '$sources'"; exit 1; }
 [ -x "$sources/src/redis-server" ] ||
     { echo "'$sources' is not built: run 'make MALLOC=libc' there"; exit 1; }
-! nm "$sources/src/redis-server" | grep -q ' je_malloc$' ||
+! grep -q ' je_malloc$' <(nm "$sources/src/redis-server") ||
     { echo "'$sources' is built with jemalloc: build it with 'make MALLOC=libc'"; exit 1; }
 command -v tclsh >/dev/null || { echo "tclsh is not installed"; exit 1; }
 mkdir -p "$place/source/src"

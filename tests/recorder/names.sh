@@ -63,9 +63,10 @@ program() { # program NAME SOURCE FLAG...: compiles the program; the libraries m
     failed=$((failed + 1))
 }
 
+installed=$(ldconfig -p)
 # allocator NAME SOURCE LIBRARY PACKAGE
 allocator() {
-    if ldconfig -p | grep -q "$3"; then
+    if grep -q "$3" <<<"$installed"; then
         program "$1" "$2" "-l:$3"
         program "$1-now" "$2" "-l:$3" -Wl,-z,now,-z,relro
     else
