@@ -209,7 +209,8 @@ struct kl_spool {
     // Writable anonymous memory that the program has mapped itself, not through malloc
     _Atomic uint64_t mapped_calls;
     _Atomic uint64_t mapped_bytes;
-    uint64_t reserved[22];
+    uint64_t pid_namespace; // inode of the namespace in which `pid` counts; 0: not known
+    uint64_t reserved[21];
     char allocator[256];                  // path of the object that defines malloc
     char program[512];                    // /proc/self/exe
     char other_allocator[256];            // of one that defines other functions of its family

@@ -168,11 +168,20 @@ size_t session_maps(char* text, size_t bytes) {
     return taken;
 }
 
+// A container has a namespace of its own, in which other processes have the same numbers.
+static uint64_t pid_namespace(void) {
+    char link[32] = ""; // pid:[4026531836]
+    ssize_t length = readlink("/proc/self/ns/pid", link, sizeof link - 1);
+    const char* inode = length > 0 ? strchr(link, '[') : NULL;
+    return inode != NULL ? strtoull(inode + 1, NULL, 10) : 0;
+}
+
 void session_describe(uint64_t magic) {
     struct kl_spool* spool = session.spool;
     session.rings = (struct kl_ring_entry*)((char*)spool + KL_PAGE_BYTES);
     spool->version = KL_RING_VERSION;
     spool->pid = (uint32_t)getpid();
+    spool->pid_namespace = pid_namespace();
     snprintf(spool->allocator, sizeof spool->allocator, "%s", host_allocator());
     snprintf(spool->other_allocator, sizeof spool->other_allocator, "%s", host_other_allocator());
     ssize_t length = readlink("/proc/self/exe", spool->program, sizeof spool->program - 1);

@@ -9,6 +9,7 @@ use crate::contained::patch;
 use crate::encode::{Encoder, Work};
 use crate::image::Image;
 use crate::launch::{Attached, Orphans, Running, Signals};
+use crate::namespace::pid_from_here;
 use crate::output::{Begin, Rows};
 use crate::rows::{Filter, Names};
 use crate::session::{self, Session, Spool};
@@ -342,8 +343,11 @@ impl<'a> Collector<'a> {
 
     fn admit(&mut self, spool: Spool) {
         let header = spool.header();
-        let pid = header.pid.load(Relaxed);
+        let inner = header.pid.load(Relaxed);
+        // 0, which is no process, if it has ended before its number here is known.
+        let pid = pid_from_here(inner, header.pid_namespace.load(Relaxed)).unwrap_or(0);
         let mut metadata = machine::describe();
+        metadata.pid = if pid == 0 { inner } else { pid };
         metadata.program = session::text(&header.program);
         metadata.arguments = session::arguments(&header.arguments);
         metadata.allocator = session::text(&header.allocator);
@@ -356,7 +360,7 @@ impl<'a> Collector<'a> {
         {
             metadata.program = path.to_string_lossy().into_owned();
         }
-        let before = self.images.iter().find(|(_, image)| image.pid == pid);
+        let before = self.images.iter().find(|(_, image)| image.pid == pid && pid != 0);
         let before = before.map(|(number, image)| (*number, image.process.clone(), image.index));
         let (process, index) = match before {
             // The process has executed another program, which begins with an empty heap.
@@ -365,9 +369,9 @@ impl<'a> Collector<'a> {
                 (process, index + 1)
             }
             None => {
-                let uses = self.uses.entry(pid).or_default();
+                let uses = self.uses.entry(metadata.pid).or_default();
                 *uses += 1;
-                (paths::of_process(self.options, pid, *uses - 1), 0)
+                (paths::of_process(self.options, metadata.pid, *uses - 1), 0)
             }
         };
         let maps = origins::parse_maps(&spool.maps());
@@ -379,6 +383,7 @@ impl<'a> Collector<'a> {
         let number = self.begin(pid, (process, index), spool, metadata);
         if let Some(image) = self.images.get_mut(&number) {
             image.code.take(&maps);
+            image.is_contained = pid != inner;
         }
         self.send_rows(number, 0, Vec::new(), Some(maps));
         self.read(number);
@@ -413,7 +418,6 @@ impl<'a> Collector<'a> {
             max_operations: self.options.max_operations.unwrap_or(0),
         };
         metadata.writer = format!("keel record {}", env!("CARGO_PKG_VERSION"));
-        metadata.pid = pid;
         metadata.started = machine::now();
         metadata.clock = self.clock.name().to_owned();
         metadata.clock_hz = self.clock.hz();

@@ -2,6 +2,7 @@
 
 use crate::latest::Latest;
 use crate::memory::Sampler;
+use crate::namespace::id_in_its_namespace;
 use crate::origins::{self, Mapping};
 use crate::perf_map::PerfMap;
 use crate::program_file::{self, program_of_image};
@@ -37,7 +38,10 @@ const UNMAPPED_MAX: usize = 1 << 16;
 
 /// The state that the collector keeps of an image that runs.
 pub struct Image {
+    /// 0 if it ended before it was known.
     pub pid: u32,
+    /// In a process namespace of its own, where the threads have other numbers.
+    pub is_contained: bool,
     /// The journal that has the name of its process.
     pub process: PathBuf,
     /// Number of programs that the process executed before.
@@ -72,6 +76,7 @@ impl Image {
     ) -> Image {
         Image {
             pid,
+            is_contained: false,
             process,
             index,
             spool,
@@ -163,9 +168,12 @@ impl Image {
         let tasks: Vec<_> = tasks.into_iter().flatten().flatten().collect();
         self.names.begin(tasks.len());
         for task in tasks {
-            let Some(id) = task.file_name().to_str().and_then(|id| id.parse().ok()) else {
-                continue;
+            let id = if self.is_contained {
+                id_in_its_namespace(&task.path()).map(u64::from)
+            } else {
+                task.file_name().to_str().and_then(|id| id.parse().ok())
             };
+            let Some(id) = id else { continue };
             if let Some((name, policy)) = name_and_policy(&task.path().join("stat")) {
                 let policy = policy.to_owned();
                 self.names.insert(id, keel_journal::Thread { id, name, policy });

@@ -31,6 +31,7 @@ mod live;
 mod log;
 mod machine;
 mod memory;
+mod namespace;
 mod origins;
 mod output;
 mod paths;

@@ -197,7 +197,9 @@ pub struct SpoolHeader {
     pub patched: AtomicU32,
     pub mapped_calls: AtomicU64,
     pub mapped_bytes: AtomicU64,
-    reserved: [u64; 22],
+    /// See [`crate::namespace`]; 0: not known.
+    pub pid_namespace: AtomicU64,
+    reserved: [u64; 21],
     pub allocator: [u8; 256],
     pub program: [u8; 512],
     pub other_allocator: [u8; 256],
