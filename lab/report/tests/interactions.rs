@@ -110,7 +110,7 @@ fn call_details_and_difference_panel_follow_the_selection() {
     for part in [
         "Cause: ",
         "Attributed to the allocator, ",
-        "The other allocators took ",
+        "The others took ",
         "A longer call, attributed to the operating system: ",
     ] {
         assert!(hitch.as_str().unwrap().contains(part), "{part}: {hitch}");

@@ -5,7 +5,7 @@ use crate::figures::FLOOR;
 use crate::verdict::{CodeCost, same_calls};
 use crate::words::bound;
 use keel_blame::{Frame, Limits, Place, Profile, Site};
-use keel_results::Comparison;
+use keel_results::{AllocatorResult, Comparison};
 
 /// Call sites on the page.
 const MOST_ROWS: usize = 20;
@@ -32,11 +32,19 @@ pub fn call_sites(profile: &Profile, comparison: &Comparison) -> Option<CallSite
 
 /// The lines of the program by the time in their calls with this allocator, longest first; None if
 /// its rows were not kept.
-pub fn code_costs(profile: &Profile, allocator: &str) -> Option<Vec<CodeCost>> {
+pub fn code_costs(
+    profile: &Profile,
+    comparison: &Comparison,
+    allocator: &str,
+) -> Option<Vec<CodeCost>> {
     let [time, calls, bytes] =
         ["time", "calls", "bytes"].map(|name| profile.column(name, allocator));
     let (time, calls, bytes) = (time?, calls?, bytes?);
     let floor = profile.column("time", FLOOR);
+    let whole = |one: &AllocatorResult| {
+        profile.column("time", &one.name).map(|column| (column, profile.total(column) as f64))
+    };
+    let times: Vec<_> = comparison.allocators.iter().map(whole).collect();
     let found = keel_blame::sites(profile, time, 1, Place::Line, &[]);
     let cost = |site: &Site| {
         let stack = profile.calls(&site.stack);
@@ -45,7 +53,10 @@ pub fn code_costs(profile: &Profile, allocator: &str) -> Option<Vec<CodeCost>> {
         let unnamed_in = unnamed.map_or_else(String::new, |call| call.module.clone());
         let (ns, calls) = (site.values[time] as f64, site.values[calls]);
         let measuring_ns = floor.map_or(0.0, |floor| site.values[floor] as f64);
-        CodeCost { place, unnamed_in, ns, calls, frees: site.values[bytes] == 0, measuring_ns }
+        let share = |(column, all): (usize, f64)| site.values[column] as f64 / all;
+        let shares = times.iter().map(|time| time.map_or(f64::NAN, share)).collect();
+        let frees = site.values[bytes] == 0;
+        CodeCost { place, unnamed_in, ns, calls, frees, measuring_ns, shares }
     };
     Some(found.sites.iter().map(cost).collect())
 }

@@ -27,7 +27,7 @@ pub fn part(
     let comparison = counted.comparison;
     let figures = figures(comparison, counted.calm.as_ref());
     let base = base_of(comparison, &figures).map(|base| figures[base].name.as_str());
-    let code = stacks.and_then(|one| code_costs(&one.explained.profile, base?));
+    let code = stacks.and_then(|one| code_costs(&one.explained.profile, comparison, base?));
     let calm = counted.calm.as_ref();
     let verdict = judge(comparison, calm, &figures, options.matters, code.as_deref());
     let slow_calls = SlowCalls::of(comparison);

@@ -537,6 +537,7 @@ fn ten_kinds_of_programs_get_the_decision_of_an_expert() {
         calls: 950_000,
         frees: false,
         measuring_ns: 0.0,
+        shares: Vec::new(),
     };
     let ms = 1_000_000;
     // 100 ms of calls in 10 s are 1 % of the time; half of it is saved, or a fiftieth.

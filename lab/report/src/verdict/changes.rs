@@ -44,6 +44,8 @@ pub struct CodeCost {
     pub frees: bool,
     /// The part of `ns` that is the cost of measuring: the time of the null allocator, ns.
     pub measuring_ns: f64,
+    /// By allocator, the share of its calls in the time of all calls; NaN if that is not known.
+    pub shares: Vec<f64>,
 }
 
 /// The costs with the time in all calls that the other sentences state, the median of the runs. The
@@ -68,7 +70,8 @@ pub fn changes(
     let Some(choice) = choice(evidence, matters) else { return Vec::new() };
     let mut found = choice.other_allocators(advised);
     let all: f64 = code.iter().map(|one| one.ns).sum();
-    found.extend(code.iter().filter_map(|one| choice.other_code(one, all)).take(MOST_OF_A_KIND));
+    let code = code.iter().filter_map(|one| choice.other_code(one, all, advised));
+    found.extend(code.take(MOST_OF_A_KIND));
     found.sort_by(|a, b| b.share.total_cmp(&a.share));
     found
 }
@@ -131,10 +134,14 @@ impl Choice<'_> {
         })
     }
 
-    /// Memory, the processor time of the allocator's own threads, and more long calls.
+    /// The work, memory, the processor time of the allocator's own threads, and more long calls.
     fn price(&self, index: usize) -> String {
         let allocators = self.all.allocators;
         let memory = memory_prices(allocators, index, self.base, self.matters.memory);
+        let work = match self.setting(index) {
+            Some(_) => "an environment variable",
+            None => "link or preload it, the code stays as it is",
+        };
         let used = allocators[index].figures.get("background").map_or(0.0, |one| one.median);
         let time = match used > 0.0 {
             true => {
@@ -148,15 +155,16 @@ impl Choice<'_> {
         let [own, base] = long.map(|calls| calls.round() as u64);
         match own > base {
             true => {
-                format!("{memory}; {time}; in a run, {own} calls above 1 ms instead of {base}")
+                let long = format!("in a run, {own} calls above 1 ms instead of {base}");
+                format!("{work}; {memory}; {time}; {long}")
             }
-            false => format!("{memory}; {time}"),
+            false => format!("{work}; {memory}; {time}"),
         }
     }
 
     /// The code, if its calls take so long that it matters. `all`: the time of all code in the same
     /// run, ns.
-    fn other_code(&self, code: &CodeCost, all: f64) -> Option<Change> {
+    fn other_code(&self, code: &CodeCost, all: f64, advised: Option<usize>) -> Option<Change> {
         let stake = self.time();
         // The program itself does not measure, so it saves no more than the rest.
         let saved = (code.ns - code.measuring_ns).max(0.0);
@@ -175,9 +183,31 @@ impl Choice<'_> {
                 true => format!("Free fewer blocks in {}", code.place),
                 false => format!("Allocate less in {}", code.place),
             },
-            gain: format!("up to {} less time in calls: {time}{without}", lower_by(share)),
+            gain: format!(
+                "up to {} less time in calls: {time}{without}{}",
+                lower_by(share),
+                advised.map_or_else(String::new, |index| self.remains(code, index))
+            ),
             price: "work on the program; no memory, no processor time".to_owned(),
             share,
         })
+    }
+
+    /// What the code costs once the advised allocator is used.
+    fn remains(&self, code: &CodeCost, advised: usize) -> String {
+        let stake = self.time();
+        let share = code.shares.get(advised).copied().filter(|share| !share.is_nan());
+        let [Some(share), Some(all)] = [share, self.value(&stake, advised)] else {
+            return String::new();
+        };
+        let saved = share * all - code.measuring_ns;
+        let name = self.name(advised);
+        match saved < stake.least {
+            true => format!("; with {name}, too little to matter"),
+            false => {
+                let saved = self.per_minute(saved).unwrap_or_else(|| duration(saved));
+                format!("; with {name}, {saved}")
+            }
+        }
     }
 }

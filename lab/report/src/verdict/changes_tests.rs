@@ -17,6 +17,7 @@ fn a_line_takes_no_longer_than_all_calls() {
         calls: 1000,
         frees: false,
         measuring_ns: 0.0,
+        shares: Vec::new(),
     });
     let matters: Matters = "program=0.1".parse().unwrap();
     let verdict = crate::verdict::judge(&comparison, None, &figures, matters, Some(&code));
@@ -40,7 +41,8 @@ fn changes_are_in_the_order_of_their_effect() {
         let allocators = figures(&comparison, None);
         let evidence =
             Evidence { comparison: &comparison, calm: None, allocators: &allocators, runs: 5 };
-        changes(&evidence, "program=0.1".parse().unwrap(), code, None)
+        let advised = (comparison.allocators.len() == 3).then_some(2);
+        changes(&evidence, "program=0.1".parse().unwrap(), code, advised)
     };
     let code = [
         CodeCost {
@@ -50,6 +52,7 @@ fn changes_are_in_the_order_of_their_effect() {
             calls: 700_000,
             frees: false,
             measuring_ns: 21e6,
+            shares: vec![0.99, 0.99, 0.9],
         },
         CodeCost {
             place: "rest (level.c:90)".into(),
@@ -58,6 +61,7 @@ fn changes_are_in_the_order_of_their_effect() {
             calls: 10_000,
             frees: true,
             measuring_ns: 0.0,
+            shares: Vec::new(),
         },
     ];
     let quarter = SLOW.map(|ns| ns * 3 / 4);
@@ -66,7 +70,7 @@ fn changes_are_in_the_order_of_their_effect() {
         setting(&quarter),
         result("keel", &FAST, 112 * MIB),
     ];
-    let found = evidence_of(field, &code);
+    let found = evidence_of(field.clone(), &code);
     let brief: Vec<(&str, &str)> = found.iter().map(|one| (one.kind, one.what.as_str())).collect();
     assert_eq!(
         brief,
@@ -77,10 +81,17 @@ fn changes_are_in_the_order_of_their_effect() {
         ]
     );
     assert!(found[1].gain.starts_with("50 % less time in calls: "), "{found:?}");
-    assert!(found[1].price.starts_with("peak memory is 12 MiB (12 %) higher; "), "{found:?}");
+    let price =
+        "link or preload it, the code stays as it is; peak memory is 12 MiB (12 %) higher; ";
+    assert!(found[1].price.starts_with(price), "{found:?}");
+    assert!(found[2].price.starts_with("an environment variable; "), "{found:?}");
     let gain = "up to 98.6 % less time in calls: 294 ms per minute (0.49 % of the recorded time) \
                 without the cost of measuring";
-    assert_eq!(found[0].gain, gain);
+    let then = "149 ms per minute (0.25 % of the recorded time)";
+    assert_eq!(found[0].gain, format!("{gain}; with keel, {then}"));
+    let rare = [CodeCost { shares: vec![0.99, 0.99, 0.3], ..code[0].clone() }];
+    let found = evidence_of(field, &rare);
+    assert!(found[0].gain.ends_with("; with keel, too little to matter"), "{found:?}");
     let equal = vec![result("glibc", &SLOW, 100 * MIB), result("keel", &SLOW, 100 * MIB)];
     assert_eq!(evidence_of(equal, &code[1..]), []);
 }

@@ -214,7 +214,7 @@ fn cause_sentence(cause: &str, attribution: Attribution) -> String {
     }
 }
 
-/// The same call under the other allocators: whether it is slow in itself, or with this one only.
+/// The same call with the other allocators and settings: whether it is slow in itself, or with this one only.
 fn other_allocators(counted: &Counted<'_>, call: &Call<'_>) -> String {
     let comparison = counted.comparison;
     let ticks_per_ns = comparison.clock.ticks_per_ns;
@@ -239,14 +239,12 @@ fn other_allocators(counted: &Counted<'_>, call: &Call<'_>) -> String {
     let sentence = match found.as_slice() {
         [] => return String::new(),
         [first, .., last] if duration_of(first) == duration_of(last) => {
-            format!("The other allocators took {} for the same call.", duration_of(first))
+            format!("The others took {} for the same call.", duration_of(first))
         }
-        [only] => format!("The other allocator took {} for the same call.", words(only)),
-        [first, .., last] => format!(
-            "The other allocators took {} to {} for the same call.",
-            words(first),
-            words(last)
-        ),
+        [only] => format!("The other one took {} for the same call.", words(only)),
+        [first, .., last] => {
+            format!("The others took {} to {} for the same call.", words(first), words(last))
+        }
     };
     let floor = floor_of_probes(counted)[probe];
     format!("{sentence}{}", floor_sentence(&found, floor, ticks_per_ns))
