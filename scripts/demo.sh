@@ -11,7 +11,7 @@ if [ "${1:-}" = announce ]; then
     [ -x "$keel" ] && built="a few seconds, because it is built already" || built="about 10 minutes"
     cat >&2 <<END
 make demo: the build takes $built on two processors, and 2 GB in target/ and build/. Then two
-comparisons take about 5 minutes and 300 MB in $out. The page of the first is ready after about 2
+comparisons take about 7 minutes and 300 MB in $out. The page of the first is ready after about 4
 minutes. Ctrl-C keeps the pages that are complete.
 END
     exit 0
@@ -30,7 +30,7 @@ compiler=$(ls -S "$out"/gcc*.journal.parquet | sed -n 1p)
 $keel info "$compiler"
 
 title "2/4  compare: the compiler's operations on every allocator, without pauses"
-$keel compare "$compiler" --pace max --runs 3 -o "$out/compiler"
+$keel compare "$compiler" --pace max --runs 5 -o "$out/compiler"
 $keel report "$out/compiler" -o "$out/compiler.html"
 printf 'The first page: %s\n' "$PWD/$out/compiler.html" >&2
 
