@@ -225,6 +225,13 @@ impl Unseen {
         if let Some(reason) = self.refusal(program) {
             return Some(reason);
         }
+        if !Path::new(&format!("{root}{}", self.folder)).exists() {
+            return Some(format!(
+                "it has other mounts, so it does not see the recording's folder {}; name one that \
+                 it sees with --spool",
+                self.folder
+            ));
+        }
         (!maps.is_empty() && !maps.contains(&self.recorder)).then(|| CLEANED.to_owned())
     }
 }

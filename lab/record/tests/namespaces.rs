@@ -50,3 +50,26 @@ fn processes_of_a_container_are_recorded_until_they_end() {
     // The shell is process 1 of its namespace.
     assert!(journals.iter().all(|journal| journal.metadata.pid != 1));
 }
+
+#[test]
+fn a_program_that_does_not_see_the_folder_of_the_recording_is_named() {
+    let mounts = ["--user", "--map-root-user", "--mount"];
+    let script = "mount -t tmpfs none /dev/shm && exec sleep 2";
+    let mut may = Command::new("unshare");
+    may.args(mounts).args(["mount", "-t", "tmpfs", "none", "/mnt"]);
+    if !may.status().unwrap().success() {
+        eprintln!("SKIPPED: file systems cannot be mounted here");
+        return;
+    }
+    let bench = Bench::new();
+    let arguments = [&mounts[..], &["sh", "-c", script]].concat();
+    let options = Options {
+        follow_children: true,
+        spool_folder: "/dev/shm".into(),
+        ..bench.options(Path::new("unshare"), &arguments)
+    };
+    let recorded = keel_record::record(&options).unwrap();
+    let words = [&recorded.problems[..], &recorded.notes].concat();
+    let named = |text: &String| text.contains("/sleep, which is not recorded: it has other mounts");
+    assert!(words.iter().any(named), "{words:?}");
+}
