@@ -196,13 +196,15 @@ const drawPairs = () => {
   );
 };
 
-/** The initial pair: the first allocator, and the other one with the lowest p99.9. */
+/** The initial pair: that of the picture, or the first one with that of the lowest p99.9. */
 const firstPair = () => {
-  const [one, ...others] = contenders;
+  const pair = picturedAllocators();
+  if (pair.length === 2) return pair;
   const { operation } = facts.verdict;
+  const others = contenders.filter((index) => index !== pair[0]);
   const tail = (index) =>
     facts.allocators[index].operations[operation]?.percentiles.p999?.[0] ?? Infinity;
-  return [one, others.reduce((a, b) => (tail(b) < tail(a) ? b : a), others[0])];
+  return [pair[0], others.reduce((a, b) => (tail(b) < tail(a) ? b : a), others[0])];
 };
 
 const setUpPairs = () => {

@@ -172,7 +172,9 @@ const drawWorkload = () => {
   const runs = Math.max(...facts.allocators.map((one) => one.runs));
   const nameOf = (index) => facts.allocators[index].name;
   const names = contenders.filter((index) => settingOf(index) === undefined).map(nameOf);
-  const settings = facts.verdict.settings.map(({ index }) => `the setting ${nameOf(index)}`);
+  const settings = facts.verdict.settings.map(
+    ({ index, text }) => `the setting ${nameOf(index)} (${text})`,
+  );
   const rows = [names.length === 1 ? names[0] : `${names.length} allocators`, ...settings];
   const program = programName(facts.journal.program || facts.journal.name);
   putText(

@@ -517,16 +517,19 @@ impl Choice<'_> {
         let sentence =
             format!("{it} is not known whether {who} better than {base} for this program.");
         let most = unknown.iter().max_by(|a, b| a.1.1.total_cmp(&b.1.1));
-        let bound = most.map_or_else(String::new, |(index, (stake, ns))| {
-            let saved = match stake.operation {
-                FRAME => format!("{} {}", duration(*ns), in_frame(stake.figure)),
-                _ => self.per_minute(*ns).unwrap_or_else(|| duration(*ns)),
-            };
-            let name = self.name(*index);
-            format!("{name} may save up to {saved}, the end of its 95 % interval.")
+        let bound = most
+            .map_or_else(String::new, |(index, (stake, most))| self.bounds(stake, *index, *most));
+        let price = most.map_or_else(String::new, |(index, _)| {
+            format!("The price of {}: {}.", self.name(*index), self.price(*index))
         });
+        let unnamed = match sentence.contains(" of the other allocators ") {
+            true => format!("These {} are {}.", indices.len(), self.names(&indices)),
+            false => String::new(),
+        };
         let sentences = [
+            unnamed,
             bound,
+            price,
             self.avoid().0,
             remedy(self.all.comparison, self.all.runs),
             calls_above(self.all.allocators, self.base, self.base),
@@ -538,6 +541,30 @@ impl Choice<'_> {
             uncertain: most.map(|(index, _)| *index),
             is_undecided: true,
             ..Advice::default()
+        }
+    }
+
+    /// What a row may save, `most` at best, or cost, a sentence.
+    fn bounds(&self, stake: &Stake, index: usize, most: f64) -> String {
+        let base = self.value(stake, self.base).unwrap_or(0.0);
+        let ratio = self.ratio(stake, self.base, index).map_or(1.0, |ratio| ratio.high);
+        let [most, least] = [most, ((1.0 - ratio) * base).abs()].map(|ns| self.shown(stake, ns));
+        let recorded = self.all.comparison.journal.duration_ns;
+        let of = match stake.operation {
+            FRAME => in_frame(stake.figure).to_owned(),
+            _ if recorded == 0 => "in a run".to_owned(),
+            _ if self.is_extrapolated() => "per minute".to_owned(),
+            _ => format!("of the recorded {}", duration(recorded as f64)),
+        };
+        let (name, base) = (self.name(index), self.name(self.base));
+        match ratio >= 1.0 {
+            true => {
+                format!("{name} may save up to {most} {of}, or cost up to {least} (95 % interval).")
+            }
+            false => format!(
+                "{name} saves {least} to {most} {of} (95 % interval), if it alone is compared with \
+                 {base}."
+            ),
         }
     }
 

@@ -280,6 +280,8 @@ fn an_allocator_whose_runs_vary_is_never_recommended() {
     assert_eq!((found.other, found.uncertain), (None, Some(1)));
     let remedy = "Repeat the comparison on a quiet machine, or with --runs 20.";
     assert!(found.text().starts_with("keel may save up to "), "{found:?}");
+    assert!(found.text().contains(", or cost up to "), "{found:?}");
+    assert!(found.text().contains("The price of keel: link or preload it"), "{found:?}");
     assert!(found.text().contains(remedy), "{found:?}");
 }
 

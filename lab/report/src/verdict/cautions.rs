@@ -24,8 +24,8 @@ pub fn cautions(
     if (1..FEW_RUNS).contains(&runs) {
         let times = if runs == 1 { "once".to_owned() } else { format!("{runs} times") };
         cautions.push(format!(
-            "Each allocator ran only {times}. Compare again with --runs 5 or more before you \
-             decide."
+            "Each allocator ran only {times}. Compare again with --runs {} before you decide.",
+            more_runs(runs)
         ));
     }
     cautions.extend(criteria.iter().filter_map(floor_caution));
@@ -125,6 +125,14 @@ pub fn remedy(comparison: &Comparison, fewest_runs: usize) -> String {
              idle machine."
         );
     }
-    let more = 20.max(2 * fewest_runs);
+    let more = more_runs(fewest_runs);
     format!("Repeat the comparison on a quiet machine, or with --runs {more}.")
+}
+
+/// How many runs may suffice where these did not.
+fn more_runs(fewest: usize) -> usize {
+    match fewest < FEW_RUNS {
+        true => 10,
+        false => 20.max(2 * fewest),
+    }
 }

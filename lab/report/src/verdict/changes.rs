@@ -135,7 +135,7 @@ impl Choice<'_> {
     }
 
     /// The work, memory, the processor time of the allocator's own threads, and more long calls.
-    fn price(&self, index: usize) -> String {
+    pub(super) fn price(&self, index: usize) -> String {
         let allocators = self.all.allocators;
         let memory = memory_prices(allocators, index, self.base, self.matters.memory);
         let work = match self.setting(index) {

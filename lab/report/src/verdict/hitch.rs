@@ -1,5 +1,6 @@
-//! The slowest individual calls of all runs, described: the slowest one that is attributed to an
-//! allocator, and the slowest of all if that is another one. Charts show the median runs and these
+//! The slowest individual calls of all runs with the program's allocator, described: the slowest
+//! one that is attributed to the allocator, and the slowest of all if that is another one. If it is
+//! not known which allocator that is, or it has no slow calls, those of all allocators. Charts show the median runs and these
 //! calls; the description states if a call is of another run.
 
 use super::cause::{Attribution, OWN_WORK, SlowCalls};
@@ -8,8 +9,9 @@ use crate::counts::{Counted, Described};
 use crate::error::ReportError;
 use crate::figures::{FLOOR, median_run};
 use crate::words::{bytes, duration, list};
+use keel_allocators::{C_LIBRARY, used_name};
 use keel_results::raw::{OPERATIONS_FILE, operation_at};
-use keel_results::{CAUSE_INTERRUPTED, Comparison, OPERATIONS, Outlier};
+use keel_results::{AllocatorResult, CAUSE_INTERRUPTED, Comparison, OPERATIONS, Outlier};
 use serde::Serialize;
 use std::path::Path;
 
@@ -114,6 +116,8 @@ pub fn hitch_calls(comparison: &Comparison) -> Vec<Described> {
 
 /// The title of the first call, unless no call is attributed to an allocator.
 const SLOWEST: &str = "Slowest call attributed to an allocator";
+/// The same if only the calls of the program's allocator are considered.
+const SLOWEST_OWN: &str = "Slowest call attributed to the program's allocator";
 
 /// A call to describe.
 struct Chosen<'a> {
@@ -130,24 +134,39 @@ fn choose<'a>(comparison: &'a Comparison, words: &SlowCalls) -> Vec<Chosen<'a>> 
     };
     let own = |call: &Call<'_>| words.verdict(call.outlier).attribution == Attribution::Allocator;
     let Some(worst) = slowest(&|_| true) else { return Vec::new() };
+    let title = if own_allocator(comparison).is_some() { SLOWEST_OWN } else { SLOWEST };
     match slowest(&own) {
         Some(found) if !own(&worst) => {
             let beside = match words.verdict(worst.outlier).attribution {
                 Attribution::System => "A longer call, attributed to the operating system",
                 _ => "A longer call, which cannot be attributed",
             };
-            vec![Chosen { title: SLOWEST, call: found }, Chosen { title: beside, call: worst }]
+            vec![Chosen { title, call: found }, Chosen { title: beside, call: worst }]
         }
-        Some(_) => vec![Chosen { title: SLOWEST, call: worst }],
+        Some(_) => vec![Chosen { title, call: worst }],
         None => vec![Chosen { title: "Slowest call", call: worst }],
     }
 }
 
-/// The slow calls of all runs of all allocators.
+/// The allocator of the program, if it has slow calls.
+fn own_allocator(comparison: &Comparison) -> Option<usize> {
+    let path = comparison.journal.allocator.as_str();
+    let name = if path.is_empty() { C_LIBRARY } else { used_name(path) };
+    let own = |result: &AllocatorResult| {
+        (result.name == name || result.name == path)
+            && result.runs.iter().any(|run| !run.outliers.is_empty())
+    };
+    comparison.allocators.iter().position(own)
+}
+
+/// The slow calls of all runs of the program's allocator, or of all allocators.
 fn slow_calls(comparison: &Comparison) -> impl Iterator<Item = Call<'_>> {
     let ticks_per_ns = comparison.clock.ticks_per_ns;
-    let results =
-        comparison.allocators.iter().enumerate().filter(|(_, result)| result.name != FLOOR);
+    let own = own_allocator(comparison);
+    let is_shown = move |(index, result): &(usize, &AllocatorResult)| {
+        own.map_or(result.name != FLOOR, |own| own == *index)
+    };
+    let results = comparison.allocators.iter().enumerate().filter(is_shown);
     results.flat_map(move |(allocator, result)| {
         let (median, count) = (median_run(result), result.runs.len());
         let runs = result.runs.iter().enumerate();
@@ -337,6 +356,25 @@ mod tests {
         assert_eq!(chosen([[30, 50], [40, 60], [90, 20]]), [(SLOWEST, 90, 3, false)]);
         // Of equal calls, the one that the charts show.
         assert_eq!(chosen([[90, 20], [90, 20], [90, 20]]), [(SLOWEST, 90, 2, true)]);
+    }
+
+    /// Two readers of a page with the slowest call of any allocator asked what it had to do with
+    /// their program.
+    #[test]
+    fn the_worst_calls_are_those_of_the_programs_allocator() {
+        let mut both = comparison([[50, 70], [40, 60], [30, 90]]);
+        let mut own = comparison([[5, 7], [4, 6], [3, 9]]).allocators.remove(0);
+        own.name = "jemalloc".to_owned();
+        both.allocators.push(own);
+        both.journal.allocator = "/usr/lib/libjemalloc.so.2".to_owned();
+        let ticks = |comparison: &Comparison| {
+            let found = choose(comparison, &SlowCalls::of(comparison));
+            found.iter().map(|one| (one.title, one.call.outlier.ticks)).collect::<Vec<_>>()
+        };
+        let beside = "A longer call, attributed to the operating system";
+        assert_eq!(ticks(&both), [(SLOWEST_OWN, 5), (beside, 9)]);
+        both.journal.allocator = "/usr/lib/libhoard.so".to_owned();
+        assert_eq!(ticks(&both), [(SLOWEST, 50), (beside, 90)]);
     }
 
     #[test]

@@ -78,8 +78,8 @@ pub const PAIR_PHRASES: PairPhrases = PairPhrases {
         if at least five others remain. If at least eight rounds count, the lowest and the highest \
         fifth of their ratios are left out. The 95 % interval of the ratio is not corrected for \
         the number of allocators.",
-    few: " Each allocator ran only {rounds} times. Compare again with --runs 5 or more before you \
-        decide.",
+    few: " Each allocator ran only {rounds} times. Compare again with more rounds (--runs) before \
+        you decide.",
 };
 
 /// Replaces each `{name}` by its value.
