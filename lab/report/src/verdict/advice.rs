@@ -60,7 +60,7 @@ pub struct Advice {
     pub more: Vec<String>,
     /// Index of the advised allocator; None if none is advised.
     pub other: Option<usize>,
-    /// Index of the allocator whose saving is uncertain but may be the largest.
+    /// Index of the candidate whose saving is uncertain: the one with the lowest median.
     pub uncertain: Option<usize>,
     /// Whether the runs vary too much for a decision.
     #[serde(skip)]
@@ -516,7 +516,13 @@ impl Choice<'_> {
         };
         let sentence =
             format!("{it} is not known whether {who} better than {base} for this program.");
-        let most = unknown.iter().max_by(|a, b| a.1.1.total_cmp(&b.1.1));
+        // The candidate has the lowest median. The one that may save most is often only the one whose
+        // runs vary most.
+        let value = |(index, (stake, _)): &(&usize, &(Stake, f64))| {
+            let [own, base] = [**index, self.base].map(|at| self.value(stake, at));
+            own.zip(base).map_or(f64::MAX, |(own, base)| own / base)
+        };
+        let most = unknown.iter().min_by(|a, b| value(a).total_cmp(&value(b)));
         let bound = most
             .map_or_else(String::new, |(index, (stake, most))| self.bounds(stake, *index, *most));
         let price = most.map_or_else(String::new, |(index, _)| {

@@ -283,6 +283,9 @@ fn an_allocator_whose_runs_vary_is_never_recommended() {
     assert!(found.text().contains(", or cost up to "), "{found:?}");
     assert!(found.text().contains("The price of keel: link or preload it"), "{found:?}");
     assert!(found.text().contains(remedy), "{found:?}");
+    let wild = result("mimalloc", &[10, 300, 90, 2000, 20], MIB);
+    let three = vec![result("glibc", &SLOW, MIB), wild, result("keel", &NOISY, MIB)];
+    assert_eq!(advise(three, 10).uncertain, Some(2), "the one with the lowest median");
 }
 
 #[test]
