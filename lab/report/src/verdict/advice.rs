@@ -541,9 +541,12 @@ impl Choice<'_> {
             calls_above(self.all.allocators, self.base, self.base),
         ];
         Advice {
-            grade: "The runs vary too much for a decision.".to_owned(),
+            grade: match self.all.runs < FEW_RUNS {
+                true => format!("{} runs are too few for a decision.", self.all.runs),
+                false => "The runs vary too much for a decision.".to_owned(),
+            },
             sentence,
-            more: self.completed(sentences),
+            more: sentences.into_iter().filter(|sentence| !sentence.is_empty()).collect(),
             uncertain: most.map(|(index, _)| *index),
             is_undecided: true,
             ..Advice::default()
