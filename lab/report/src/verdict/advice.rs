@@ -10,10 +10,9 @@
 //! preempted while the kernel worked for it, for example at a page fault, counts: that work is part
 //! of the allocator's price, and a long fault is seldom not preempted on a busy machine.
 
-use super::cautions::remedy;
 use super::criteria::{Criterion, FEW_RUNS, Figure};
 use super::price::{background, calls_above, memory_price};
-use super::sentences::{NAMES, in_frame};
+use super::sentences::in_frame;
 use super::used::{Used, not_measured, used};
 use crate::figures::{AllocatorFigures, Matters, Spread, ratio};
 use crate::words::{duration, list, lower_by, percent_of};
@@ -45,7 +44,10 @@ mod changes;
 mod settings;
 #[path = "stay.rs"]
 mod stay;
+#[path = "undecided.rs"]
+mod undecided;
 
+pub(super) use alternatives::MEASURING;
 pub use changes::{Change, CodeCost, changes, in_median};
 pub use settings::{Setting, settings};
 
@@ -213,8 +215,11 @@ impl Choice<'_> {
         // saves time, the choice of allocator is decided.
         let settings: Vec<usize> = unknown.keys().copied().filter(is_setting).collect();
         unknown.retain(|index, _| is_contested_by_setting || !is_setting(index));
-        let advice =
-            if unknown.is_empty() { self.stay(&settings) } else { self.undecided(&unknown) };
+        let advice = if unknown.is_empty() {
+            self.stay(&settings)
+        } else {
+            self.undecided(&unknown, &settings)
+        };
         decided_by(&stakes[0], advice)
     }
 
@@ -313,7 +318,7 @@ impl Choice<'_> {
         let least = stake.least.max(stake.share * base);
         let most = base - ratio.low.min(1.0) * base;
         let most = self.floor(stake).map_or(most, |floor| most.min((base - floor).max(0.0)));
-        if most < least {
+        if most < least || value >= base {
             Gain::Nothing
         } else if self.is_lower(stake, index, self.base) {
             if base - value >= least { Gain::Saves(base - value) } else { Gain::Nothing }
@@ -496,85 +501,6 @@ impl Choice<'_> {
         let certain = (self.ratio(stake, self.base, index)?.low - 1.0) * base;
         let matters = certain >= stake.least.max(stake.share * base);
         (matters && self.is_lower(stake, self.base, index)).then_some(value)
-    }
-
-    fn undecided(&self, unknown: &BTreeMap<usize, (Stake, f64)>) -> Advice {
-        let indices: Vec<usize> = unknown.keys().copied().collect();
-        let rivals = indices.iter().filter(|index| self.setting(**index).is_none()).count();
-        let who = match indices.as_slice() {
-            _ if rivals > 1 && rivals == self.rivals().count() => "another allocator is".to_owned(),
-            few if few.len() <= NAMES => {
-                format!("{} is", self.names(few).replace(" and ", " or "))
-            }
-            _ => format!("{rivals} of the other allocators are"),
-        };
-        let base = self.name(self.base);
-        // What the program has now needs no proof.
-        let it = match self.keeps() {
-            true => format!("Stay with {base} for now: it"),
-            false => "It".to_owned(),
-        };
-        let sentence =
-            format!("{it} is not known whether {who} better than {base} for this program.");
-        // The candidate has the lowest median. The one that may save most is often only the one whose
-        // runs vary most.
-        let value = |(index, (stake, _)): &(&usize, &(Stake, f64))| {
-            let [own, base] = [**index, self.base].map(|at| self.value(stake, at));
-            own.zip(base).map_or(f64::MAX, |(own, base)| own / base)
-        };
-        let most = unknown.iter().min_by(|a, b| value(a).total_cmp(&value(b)));
-        let bound = most
-            .map_or_else(String::new, |(index, (stake, most))| self.bounds(stake, *index, *most));
-        let price = most.map_or_else(String::new, |(index, _)| {
-            format!("The price of {}: {}.", self.name(*index), self.price(*index))
-        });
-        let unnamed = match sentence.contains(" of the other allocators ") {
-            true => format!("These {} are {}.", indices.len(), self.names(&indices)),
-            false => String::new(),
-        };
-        let sentences = [
-            unnamed,
-            bound,
-            price,
-            self.avoid().0,
-            remedy(self.all.comparison, self.all.runs),
-            calls_above(self.all.allocators, self.base, self.base),
-        ];
-        Advice {
-            grade: match self.all.runs < FEW_RUNS {
-                true => format!("{} runs are too few for a decision.", self.all.runs),
-                false => "The runs vary too much for a decision.".to_owned(),
-            },
-            sentence,
-            more: sentences.into_iter().filter(|sentence| !sentence.is_empty()).collect(),
-            uncertain: most.map(|(index, _)| *index),
-            is_undecided: true,
-            ..Advice::default()
-        }
-    }
-
-    /// What a row may save, `most` at best, or cost, a sentence.
-    fn bounds(&self, stake: &Stake, index: usize, most: f64) -> String {
-        let base = self.value(stake, self.base).unwrap_or(0.0);
-        let ratio = self.ratio(stake, self.base, index).map_or(1.0, |ratio| ratio.high);
-        let [most, least] = [most, ((1.0 - ratio) * base).abs()].map(|ns| self.shown(stake, ns));
-        let recorded = self.all.comparison.journal.duration_ns;
-        let of = match stake.operation {
-            FRAME => in_frame(stake.figure).to_owned(),
-            _ if recorded == 0 => "in a run".to_owned(),
-            _ if self.is_extrapolated() => "per minute".to_owned(),
-            _ => format!("of the recorded {}", duration(recorded as f64)),
-        };
-        let (name, base) = (self.name(index), self.name(self.base));
-        match ratio >= 1.0 {
-            true => {
-                format!("{name} may save up to {most} {of}, or cost up to {least} (95 % interval).")
-            }
-            false => format!(
-                "{name} saves {least} to {most} {of} (95 % interval), if it alone is compared with \
-                 {base}."
-            ),
-        }
     }
 
     /// The sentences that are not empty, and the limits of all of them.

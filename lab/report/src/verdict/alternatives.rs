@@ -8,7 +8,7 @@ use crate::verdict::sentences::undecided;
 use crate::words::{bytes, duration, list, lower_by, short_percent};
 
 /// The least part of the time in calls that the cost of measuring must have to be worth a sentence.
-pub(super) const MEASURING: f64 = 0.25;
+pub(in crate::verdict) const MEASURING: f64 = 0.25;
 
 impl Choice<'_> {
     pub(super) fn memory(&self, index: usize) -> f64 {

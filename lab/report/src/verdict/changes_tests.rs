@@ -28,6 +28,10 @@ fn a_line_takes_no_longer_than_all_calls() {
          time in calls with glibc). The debug symbols of game would give its name."
     );
     assert!(verdict.changes[0].gain.ends_with("76.5 ms (1.5 % of the recorded 5 s)"));
+    let code = code.map(|one| CodeCost { measuring_ns: 0.5 * one.ns, ..one });
+    let verdict = crate::verdict::judge(&comparison, None, &figures, matters, Some(&code));
+    let measured = "take 76.5 ms, of which 76.5 ms is the cost of measuring (75.0 %";
+    assert!(verdict.code.contains(measured), "{}", verdict.code);
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! The verdict on a comparison: the opening of the page, of Markdown and of the terminal's report.
 
 use super::advice::{
-    self, Advice, Change, CodeCost, Evidence, Setting, advice, changes, in_median, settings,
+    self, Advice, Change, CodeCost, Evidence, MEASURING, Setting, advice, changes, in_median,
+    settings,
 };
 use super::cautions::{cautions, clock_step_ns};
 use super::criteria::{Criterion, Figure};
@@ -114,7 +115,7 @@ fn code_sentence(code: &[CodeCost], base: &str) -> String {
     let Some(first) = code.first().filter(|first| first.ns > 0.0 && all > 0.0) else {
         return String::new();
     };
-    let CodeCost { place, unnamed_in, ns, calls, .. } = first;
+    let CodeCost { place, unnamed_in, ns, calls, measuring_ns, .. } = first;
     let calls = match calls {
         1 => "its call takes".to_owned(),
         calls => format!("its {} calls take", count(*calls)),
@@ -123,8 +124,12 @@ fn code_sentence(code: &[CodeCost], base: &str) -> String {
         "" => String::new(),
         file => format!(" The debug symbols of {file} would give its name."),
     };
+    let measuring = match *measuring_ns < MEASURING * ns {
+        true => String::new(),
+        false => format!(", of which {} is the cost of measuring", duration(measuring_ns.min(*ns))),
+    };
     format!(
-        "The most expensive line is {place}: {calls} {} ({}).{unnamed}",
+        "The most expensive line is {place}: {calls} {}{measuring} ({}).{unnamed}",
         duration(*ns),
         percent_of(ns / all, &format!("of the time in calls with {base}"))
     )

@@ -1,6 +1,6 @@
 //! Rows that are the base with other settings: they need no other library.
 
-use super::{Choice, Evidence, Matters, choice};
+use super::{Choice, Evidence, Matters, Stake, choice};
 use crate::verdict::criteria::Criterion;
 use crate::words::{bytes, list};
 use keel_allocators::program_variable;
@@ -72,5 +72,24 @@ impl Choice<'_> {
             ),
             None => equal,
         }
+    }
+
+    /// The setting of the base that may be as good as the candidate of an open decision, a
+    /// sentence.
+    pub(super) fn setting_like(
+        &self,
+        stake: &Stake,
+        candidate: usize,
+        settings: &[usize],
+    ) -> String {
+        /// Medians that are no farther apart are equal here.
+        const NEAR: f64 = 1.2;
+        let value = |index: usize| self.value(stake, index).unwrap_or(f64::MAX);
+        let near = settings.iter().filter(|index| value(**index) <= NEAR * value(candidate));
+        let best = near.min_by(|a, b| value(**a).total_cmp(&value(**b)));
+        best.map_or_else(String::new, |index| {
+            let name = self.name(*index);
+            format!("The setting {name} may save about as much, and needs no other library.")
+        })
     }
 }

@@ -119,6 +119,25 @@ fn a_setting_whose_runs_vary_leaves_the_choice_of_allocator_decided() {
     assert!(found.advice.sentence.starts_with("Use keel: "), "{:?}", found.advice);
 }
 
+/// A reader of a page without a decision asked why not just the setting.
+#[test]
+fn a_setting_near_the_candidate_of_an_open_decision_is_named() {
+    let like = "The setting glibc-tuned may save about as much, and needs no other library.";
+    for (times, is_near) in [(NOISY, true), (NOISY.map(|ns| ns + 30), false)] {
+        let found = judged(set(&times, 100), &NOISY, 100).advice;
+        assert!(found.sentence.contains("whether keel is better"), "{found:?}");
+        assert_eq!(found.text().contains(like), is_near, "{found:?}");
+    }
+}
+
+/// An allocator whose calls take longer in the median is no candidate, however its runs vary.
+#[test]
+fn a_higher_median_opens_no_decision() {
+    let field = vec![result("glibc", &SLOW, MIB), result("keel", &[110, 20, 900, 115, 120], MIB)];
+    let found = judged_user_of("", field).advice;
+    assert!(found.sentence.starts_with("Stay with glibc: "), "{found:?}");
+}
+
 /// Another library is not advised while it is possible that a setting is as good.
 #[test]
 fn a_setting_whose_runs_vary_may_be_the_lowest() {
