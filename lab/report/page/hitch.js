@@ -79,7 +79,8 @@ const drawWorstFrame = async () => {
     worst === undefined
       ? ""
       : `Its slowest call: ${duration(outliers.latency[worst])} in ` +
-        `${OPERATION_NAMES[outliers.kind[worst]]}${site && `, called in ${site}`}.`;
+        `${OPERATION_NAMES[outliers.kind[worst]]}${site && `, called in ${site}`} ` +
+        `(${causeOf(outliers, worst)}; attribution: ${verdictOf(outliers, worst).short}).`;
   // The same number as in the advice and in the table of metrics.
   const { name, runs, frames, undisturbed_frames: calm } = facts.allocators[index];
   const median = (calm.worst ?? frames.worst)?.[0] ?? inside;

@@ -215,11 +215,8 @@ impl Choice<'_> {
         // saves time, the choice of allocator is decided.
         let settings: Vec<usize> = unknown.keys().copied().filter(is_setting).collect();
         unknown.retain(|index, _| is_contested_by_setting || !is_setting(index));
-        let advice = if unknown.is_empty() {
-            self.stay(&settings)
-        } else {
-            self.undecided(&unknown, &settings)
-        };
+        let advice =
+            if unknown.is_empty() { self.stay(&settings) } else { self.undecided(&unknown) };
         decided_by(&stakes[0], advice)
     }
 

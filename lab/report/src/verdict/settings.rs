@@ -76,19 +76,17 @@ impl Choice<'_> {
 
     /// The setting of the base that may be as good as the candidate of an open decision, a
     /// sentence.
-    pub(super) fn setting_like(
-        &self,
-        stake: &Stake,
-        candidate: usize,
-        settings: &[usize],
-    ) -> String {
+    pub(super) fn setting_like(&self, stake: &Stake, candidate: usize) -> String {
         /// Medians that are no farther apart are equal here.
         const NEAR: f64 = 1.2;
         let value = |index: usize| self.value(stake, index).unwrap_or(f64::MAX);
-        let near = settings.iter().filter(|index| value(**index) <= NEAR * value(candidate));
-        let best = near.min_by(|a, b| value(**a).total_cmp(&value(**b)));
+        let is_near = |index: &usize| {
+            self.setting(*index).is_some() && value(*index) <= NEAR * value(candidate)
+        };
+        let near = self.others().filter(|index| *index != candidate && is_near(index));
+        let best = near.min_by(|a, b| value(*a).total_cmp(&value(*b)));
         best.map_or_else(String::new, |index| {
-            let name = self.name(*index);
+            let name = self.name(index);
             format!("The setting {name} may save about as much, and needs no other library.")
         })
     }

@@ -9,11 +9,7 @@ use keel_results::FRAME;
 use std::collections::BTreeMap;
 
 impl Choice<'_> {
-    pub(super) fn undecided(
-        &self,
-        unknown: &BTreeMap<usize, (Stake, f64)>,
-        settings: &[usize],
-    ) -> Advice {
+    pub(super) fn undecided(&self, unknown: &BTreeMap<usize, (Stake, f64)>) -> Advice {
         let indices: Vec<usize> = unknown.keys().copied().collect();
         let rivals = indices.iter().filter(|index| self.setting(**index).is_none()).count();
         let who = match indices.as_slice() {
@@ -51,9 +47,7 @@ impl Choice<'_> {
             unnamed,
             bound,
             price,
-            most.map_or_else(String::new, |(index, (stake, _))| {
-                self.setting_like(stake, *index, settings)
-            }),
+            most.map_or_else(String::new, |(index, (stake, _))| self.setting_like(stake, *index)),
             self.avoid().0,
             remedy(self.all.comparison, self.all.runs),
             calls_above(self.all.allocators, self.base, self.base),
