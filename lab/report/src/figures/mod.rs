@@ -14,7 +14,7 @@ pub use allocator::{
 };
 pub use lowest::{Leaders, Lowest, Ratio, all_leaders, complete, lowest, ratio};
 pub use matters::Matters;
-pub use spread::{Spread, short};
+pub use spread::{Spread, power_of_ten, short};
 pub use summary::{
     CURVE_POINTS_PER_NINE, FLOOR, NINES, OperationSummary, nines, summarize, undisturbed,
 };

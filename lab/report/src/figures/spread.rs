@@ -47,14 +47,28 @@ pub fn short(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return 0.0;
     }
-    let scale = 10f64.powf(4.0 - value.abs().log10().floor());
+    let scale = power_of_ten(4 - value.abs().log10().floor() as i32);
     (value * scale).round() / scale
+}
+
+/// A power of ten, exact up to the 22nd. `powi` and `powf` call functions of the C library; those
+/// of mingw-w64 give 0.0010000000000000002 for 10⁻³.
+pub fn power_of_ten(exponent: i32) -> f64 {
+    let power = (0..exponent.unsigned_abs()).fold(1.0, |power, _| power * 10.0);
+    if exponent < 0 { 1.0 / power } else { power }
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test may panic")]
     use super::*;
+
+    #[test]
+    fn powers_of_ten_are_those_of_the_literals() {
+        for exponent in -22..=22 {
+            assert_eq!(power_of_ten(exponent), format!("1e{exponent}").parse().unwrap());
+        }
+    }
 
     #[test]
     fn a_spread_is_the_median_and_the_range() {

@@ -2,6 +2,7 @@
 
 use super::colour::{Colour, Theme};
 use super::scene::{Anchor, Rect, Shape};
+use crate::figures::power_of_ten;
 use crate::words::{bytes, duration};
 
 /// Size of labels, CSS pixels.
@@ -48,7 +49,7 @@ fn rule(x: f32, y: f32, width: f32, height: f32, colour: Colour) -> Shape {
 pub fn latency(shapes: &mut Vec<Shape>, plot: Rect, scale: &Scale, theme: &Theme) {
     let decades = scale.low.log10().ceil() as i32..=scale.high.log10().floor() as i32;
     for power in decades {
-        let ns = 10f64.powi(power);
+        let ns = power_of_ten(power);
         let y = scale.pixel(ns);
         shapes.push(rule(plot.x, y, plot.width, 1.0, theme.line));
         shapes.push(label(plot.x - 6.0, y + 4.0, duration(ns), theme.soft, Anchor::End));
@@ -59,7 +60,7 @@ pub fn latency(shapes: &mut Vec<Shape>, plot: Rect, scale: &Scale, theme: &Theme
 pub fn time(shapes: &mut Vec<Shape>, plot: Rect, span_ns: u64, theme: &Theme) {
     let span = span_ns as f64;
     let rough = span / f64::from(plot.width / 90.0).max(1.0);
-    let power = 10f64.powf(rough.log10().floor());
+    let power = power_of_ten(rough.log10().floor() as i32);
     let step = [1.0, 2.0, 5.0].map(|factor| factor * power).into_iter().find(|step| *step >= rough);
     let step = step.unwrap_or(10.0 * power);
     let mut tick = 0.0;

@@ -1,6 +1,6 @@
 //! A chart of latencies for the terminal.
 
-use crate::figures::{OperationSummary, summarize};
+use crate::figures::{OperationSummary, power_of_ten, summarize};
 use crate::words::duration;
 use keel_results::{Comparison, figure_label};
 use std::fmt::Write as _;
@@ -77,7 +77,7 @@ impl Axis {
         let mut free = 0;
         let decades = (self.low.log10().ceil() as i32)..=(self.high.log10().floor() as i32);
         for power in decades {
-            let ns = 10f64.powi(power);
+            let ns = power_of_ten(power);
             let (at, label): (usize, Vec<char>) = (self.column(ns), duration(ns).chars().collect());
             if at >= free && at + label.len() <= self.columns {
                 line[at..at + label.len()].copy_from_slice(&label);

@@ -2,7 +2,7 @@
 //! not, or whether the calls take that long with every one.
 
 use crate::counts::Counted;
-use crate::figures::FLOOR;
+use crate::figures::{FLOOR, power_of_ten};
 use crate::words::{duration, list};
 use keel_blame::{Profile, Site};
 use keel_results::CAUSE_INTERRUPTED;
@@ -29,7 +29,7 @@ fn printed(ns: f64) -> f64 {
     if ns <= 0.0 {
         return 0.0;
     }
-    let digit = 10f64.powf(ns.log10().floor() - 2.0);
+    let digit = power_of_ten(ns.log10().floor() as i32 - 2);
     (ns / digit).round() * digit
 }
 
