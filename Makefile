@@ -96,6 +96,11 @@ test-windows: ## run the C tests for Windows under Wine; installs clang, mingw-w
 	@scripts/setup.sh build test windows
 	@tests/windows.sh
 
+test-lab-elsewhere: ## compare keel for Windows under Wine with keel on Linux, link it for macOS (root; rustup's targets)
+	@scripts/setup.sh build lab-elsewhere
+	@scripts/build.sh
+	@tests/elsewhere.sh
+
 test-macos: ## compile and link libkeel for macOS with Zig; nothing is run (needs pip install ziglang)
 	@tests/macos.sh
 
@@ -240,4 +245,4 @@ docs: ## build the Rust documentation of the lab in target/doc
 clean: ## remove all build output
 	@rm -rf $(BUILD) target lab/peers/target lab/peers/*/target
 
-.PHONY: help setup build demo test test-all test-secure test-debug test-recorded test-programs test-attach test-systems test-neighbours test-others test-arm64 test-architectures test-posix test-musl test-windows test-macos test-android check format bench bench-latency bench-throughput bench-programs bench-patterns bench-suite bench-causes bench-bias bench-blind mutants prove stress soak sanitize fuzz install amalgamation crate packages packages-arm64 test-packages release gallery docs clean
+.PHONY: help setup build demo test test-all test-secure test-debug test-recorded test-programs test-attach test-systems test-neighbours test-others test-arm64 test-architectures test-posix test-musl test-windows test-lab-elsewhere test-macos test-android check format bench bench-latency bench-throughput bench-programs bench-patterns bench-suite bench-causes bench-bias bench-blind mutants prove stress soak sanitize fuzz install amalgamation crate packages packages-arm64 test-packages release gallery docs clean

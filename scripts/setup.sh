@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs the tools for the named purposes if they are missing: setup.sh
-# build|test|check|packages|test-packages|arm64|architectures|musl|windows|android|programs|systems|
-# neighbours ... "programs" are those that `make test-programs` runs; their files name the packages.
+# build|test|check|packages|test-packages|arm64|architectures|musl|windows|lab-elsewhere|android|
+# programs|systems|neighbours ... "programs" are those that `make test-programs` runs; their files
+# name the packages.
 # Uses apt as root; without root it prints the command to run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -82,6 +83,12 @@ windows clang clang
 windows x86_64-w64-mingw32-g++-posix g++-mingw-w64-x86-64-posix
 windows wine wine
 windows /usr/lib/wine/wine64|/usr/lib/x86_64-linux-gnu/wine wine64
+lab-elsewhere x86_64-w64-mingw32-gcc gcc-mingw-w64-x86-64
+lab-elsewhere wine wine
+lab-elsewhere /usr/lib/wine/wine64|/usr/lib/x86_64-linux-gnu/wine wine64
+lab-elsewhere python3 python3
+lab-elsewhere perl perl
+lab-elsewhere sqlite3 sqlite3
 check clang-format clang-format
 check clang clang
 check python3 python3

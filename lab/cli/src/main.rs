@@ -1,5 +1,9 @@
 //! The `keel` command: one file for each subcommand under `commands/`. The only crate that prints,
 //! exits or reads the environment. Everything that it prints goes through `output`.
+#![cfg_attr(
+    not(target_os = "linux"),
+    allow(dead_code, reason = "some functions serve only commands that need Linux")
+)]
 
 #[macro_use]
 mod output;
@@ -8,9 +12,12 @@ mod bundle;
 mod commands;
 mod format;
 mod help;
+#[cfg(target_os = "linux")]
 mod interrupt;
+#[cfg(target_os = "linux")]
 mod layout;
 mod progress;
+#[cfg(target_os = "linux")]
 mod selection;
 mod table;
 
@@ -58,6 +65,10 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             say!("keel: {error:#}");
+            #[cfg(not(target_os = "linux"))]
+            if error.is::<commands::NeedsLinux>() {
+                return ExitCode::from(2);
+            }
             ExitCode::FAILURE
         }
     }

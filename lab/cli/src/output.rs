@@ -2,14 +2,15 @@
 //! all.
 
 use anyhow::{Context as _, Result};
-use std::ffi::CString;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Write as _};
-use std::os::fd::AsFd as _;
-use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
+
+#[cfg(target_os = "linux")]
+pub use linux::{free_bytes, state};
+#[cfg(target_os = "linux")]
+mod linux;
 
 /// Prints a line on stderr; the arguments are those of `format!`.
 macro_rules! say {
@@ -22,16 +23,6 @@ pub fn line(text: fmt::Arguments<'_>) {
     let _ = io::stderr().lock().write_all(format!("{text}\n").as_bytes());
 }
 
-/// Prints the state of something that runs, without a line end. The state is left out if stderr
-/// cannot take it at once: what runs must not wait for a stopped terminal.
-pub fn state(text: &str) {
-    let mut poll = libc::pollfd { fd: libc::STDERR_FILENO, events: libc::POLLOUT, revents: 0 };
-    // SAFETY: one valid structure; a timeout of 0 does not wait.
-    if unsafe { libc::poll(&raw mut poll, 1, 0) } > 0 && poll.revents == libc::POLLOUT {
-        let _ = io::stderr().lock().write_all(text.as_bytes());
-    }
-}
-
 /// Prints data. A reader that is gone (`keel info ... | head`, a closed terminal) is not an error;
 /// with `println!` it would be a panic.
 pub fn print(text: &str) -> io::Result<()> {
@@ -42,15 +33,26 @@ pub fn print(text: &str) -> io::Result<()> {
     }
 }
 
-/// A terminal that was closed returns EIO, as a broken disk does.
 fn is_reader_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::BrokenPipe || is_terminal_gone(error)
+}
+
+/// A terminal that was closed returns EIO, as a broken disk does.
+#[cfg(unix)]
+fn is_terminal_gone(error: &io::Error) -> bool {
+    use std::os::{fd::AsFd as _, unix::fs::FileTypeExt as _};
     let is_terminal = || {
         let stdout = io::stdout().as_fd().try_clone_to_owned().map(File::from);
         let kind = stdout.and_then(|stdout| stdout.metadata()).map(|of| of.file_type());
         kind.is_ok_and(|kind| kind.is_char_device())
     };
-    error.kind() == io::ErrorKind::BrokenPipe
-        || (error.raw_os_error() == Some(libc::EIO) && is_terminal())
+    error.raw_os_error() == Some(libc::EIO) && is_terminal()
+}
+
+/// Windows has no such error.
+#[cfg(not(unix))]
+fn is_terminal_gone(_: &io::Error) -> bool {
+    false
 }
 
 /// Prints a value as indented JSON.
@@ -92,15 +94,4 @@ pub fn free_folder(stem: &str) -> Result<std::path::PathBuf> {
 /// Whether it exists and is not an empty folder.
 pub fn is_occupied(folder: &Path) -> bool {
     folder.is_file() || std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
-}
-
-/// Free bytes of the file system; None if unknown.
-pub fn free_bytes(folder: &Path) -> Option<u64> {
-    let name = CString::new(folder.as_os_str().as_bytes()).ok()?;
-    // SAFETY: all zeroes is a valid statvfs, which is then written to; the name ends in NUL.
-    unsafe {
-        let mut found: libc::statvfs = std::mem::zeroed();
-        (libc::statvfs(name.as_ptr(), &raw mut found) == 0)
-            .then(|| found.f_bavail.saturating_mul(found.f_frsize))
-    }
 }

@@ -30,6 +30,7 @@ mod free_hint;
 mod memory;
 mod metadata;
 mod place;
+mod read_at;
 mod reader;
 mod row_group;
 mod rules;

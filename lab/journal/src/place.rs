@@ -2,9 +2,9 @@
 //! the file moves to another folder, with everything that was written so far.
 
 use crate::encoder::Store;
+use crate::read_at::read_exact_at;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek as _, SeekFrom, Write};
-use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -115,7 +115,7 @@ fn copy(from: &File, mut to: &File, length: u64) -> io::Result<()> {
     let mut at = 0;
     while at < length {
         let part = buffer.len().min((length - at) as usize);
-        from.read_exact_at(&mut buffer[..part], at)?;
+        read_exact_at(from, &mut buffer[..part], at)?;
         to.write_all(&buffer[..part])?;
         at += part as u64;
     }

@@ -8,12 +8,12 @@
 use crate::columns::{CHECKSUMS_KEY, Checksum, Checksums, METADATA_KEY};
 use crate::encoder::{RECORD_MAGIC, RECORD_TAIL_BYTES, footer};
 use crate::footer::{footer_entry, guarded};
+use crate::read_at::read_exact_at;
 use crate::{Error, Metadata, Result};
 use parquet::file::metadata::{ParquetMetaDataReader, RowGroupMetaData};
 use parquet::schema::types::SchemaDescPtr;
 use std::fs::File;
 use std::io::{self, Write as _};
-use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 const PARQUET_MAGIC: &[u8; 4] = b"PAR1";
@@ -94,9 +94,9 @@ impl Partial {
         if length < head.len() as u64 || !file.metadata()?.is_file() {
             return Ok(None);
         }
-        file.read_exact_at(&mut head, 0)?;
+        read_exact_at(file, &mut head, 0)?;
         let mut tail = head;
-        file.read_exact_at(&mut tail, length - PARQUET_MAGIC.len() as u64)?;
+        read_exact_at(file, &mut tail, length - PARQUET_MAGIC.len() as u64)?;
         if &head != PARQUET_MAGIC || (&tail == PARQUET_MAGIC && length > PARQUET_MAGIC.len() as u64)
         {
             return Ok(None);
@@ -120,7 +120,7 @@ fn last_record_end(file: &File, length: u64) -> io::Result<Option<u64>> {
     while until >= RECORD_TAIL_BYTES as u64 {
         let from = until.saturating_sub(window.len() as u64);
         let bytes = &mut window[..(until - from) as usize];
-        file.read_exact_at(bytes, from)?;
+        read_exact_at(file, bytes, from)?;
         let ends = bytes.windows(RECORD_MAGIC.len()).enumerate().rev();
         for (at, _) in ends.filter(|(_, eight)| *eight == RECORD_MAGIC) {
             let end = from + (at + RECORD_MAGIC.len()) as u64;
@@ -142,7 +142,7 @@ fn last_record_end(file: &File, length: u64) -> io::Result<Option<u64>> {
 fn read_record(file: &File, end: u64) -> io::Result<Option<Record>> {
     let Some(tail_at) = end.checked_sub(RECORD_TAIL_BYTES as u64) else { return Ok(None) };
     let mut tail = [0; RECORD_TAIL_BYTES];
-    file.read_exact_at(&mut tail, tail_at)?;
+    read_exact_at(file, &mut tail, tail_at)?;
     let word = |at: usize| u32::from_le_bytes([tail[at], tail[at + 1], tail[at + 2], tail[at + 3]]);
     let start = u64::from(word(0)) | u64::from(word(4)) << 32;
     let (crc, length) = (word(8), u64::from(word(12)));
@@ -150,7 +150,7 @@ fn read_record(file: &File, end: u64) -> io::Result<Option<Record>> {
         return Ok(None);
     };
     let mut bytes = vec![0; length as usize];
-    file.read_exact_at(&mut bytes, footer_at)?;
+    read_exact_at(file, &mut bytes, footer_at)?;
     if &tail[16..] != RECORD_MAGIC || crc32fast::hash(&bytes) != crc {
         return Ok(None);
     }
@@ -177,7 +177,7 @@ fn sound(file: &File, records: Vec<Record>) -> io::Result<(Vec<Record>, u64)> {
     let (mut kept, mut end) = (Vec::new(), 0);
     for record in records {
         let mut bytes = vec![0; record.checksum.length as usize];
-        file.read_exact_at(&mut bytes, record.checksum.offset)?;
+        read_exact_at(file, &mut bytes, record.checksum.offset)?;
         if crc32fast::hash(&bytes) != record.checksum.crc32 {
             break;
         }
@@ -219,7 +219,7 @@ fn write_journal(from: &File, length: u64, footer: &[u8], output: &Path) -> Resu
         let mut at = 0;
         while at < length {
             let count = (length - at).min(COPY_BYTES as u64) as usize;
-            from.read_exact_at(&mut bytes[..count], at)?;
+            read_exact_at(from, &mut bytes[..count], at)?;
             file.write_all(&bytes[..count])?;
             at += count as u64;
         }

@@ -91,14 +91,14 @@ fn hypervisor() -> String {
     if names.trim().is_empty() { "unknown".to_owned() } else { names.trim().to_owned() }
 }
 
-#[cfg(target_env = "gnu")]
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn libc_version() -> String {
     // SAFETY: returns a constant string.
     let version = unsafe { std::ffi::CStr::from_ptr(libc::gnu_get_libc_version()) };
     format!("glibc {}", version.to_string_lossy())
 }
 
-#[cfg(not(target_env = "gnu"))]
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 fn libc_version() -> String {
     String::new()
 }

@@ -22,11 +22,10 @@ pub fn check(root: &Path, layers: &Layers) -> Result<Findings> {
 
 fn check_manifest(name: &str, manifest: &toml::Table, layers: &Layers) -> Findings {
     let from = format!("lab/{name}/Cargo.toml");
-    let tables = ["dependencies", "build-dependencies"];
-    let keys = tables
-        .iter()
-        .filter_map(|table| manifest.get(*table)?.as_table())
-        .flat_map(|table| table.keys());
+    let by_system = manifest.get("target").and_then(toml::Value::as_table).into_iter().flatten();
+    let all = by_system.filter_map(|(_, tables)| tables.as_table()).chain([manifest]);
+    let tables = all.flat_map(|all| [all.get("dependencies"), all.get("build-dependencies")]);
+    let keys = tables.flatten().filter_map(toml::Value::as_table).flat_map(toml::Table::keys);
     let ours = keys.filter_map(|key| key.strip_prefix("keel-"));
     ours.filter_map(|other| {
         layers.objection(Path::new(&from), Path::new(&format!("lab/{other}/Cargo.toml")))
@@ -49,6 +48,9 @@ mod tests {
             found,
             vec!["lab/journal/Cargo.toml may not use lab/cli: it is above lab/journal"]
         );
+        let on_linux: toml::Table =
+            "[target.'cfg(unix)'.dependencies]\nkeel-cli.workspace = true".parse().unwrap();
+        assert_eq!(check_manifest("journal", &on_linux, &layers), found);
         let downward: toml::Table =
             "[dependencies]\nkeel-journal.workspace = true".parse().unwrap();
         assert!(check_manifest("cli", &downward, &layers).is_empty());

@@ -1,5 +1,6 @@
 //! `keel blame`: the call sites that are responsible for memory and for time.
 
+#[cfg_attr(not(target_os = "linux"), path = "blame/elsewhere.rs")]
 mod pinned;
 mod table;
 
@@ -8,7 +9,6 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use keel_blame::{DebugFolders, Limits, ModuleState, Place, Profile};
 use keel_journal::Reader;
-use keel_replay::Moment;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -223,15 +223,7 @@ pub fn print_top(journal: &Path, count: usize) -> Result<()> {
 fn read(arguments: &Arguments) -> Result<Option<(Profile, Vec<pinned::Total>)>> {
     let Arguments { input, short_lived, .. } = arguments;
     if let Some(when) = arguments.pinned {
-        let moment = if when == When::Peak { Moment::Peak } else { Moment::End };
-        let allocators =
-            pinned::allocators(arguments.allocator.as_deref(), arguments.save.as_deref())?;
-        let found = pinned::pinned(input, moment, &allocators, &debug_folders())?;
-        if let (Some(results), Some((profile, totals))) = (&arguments.save, &found) {
-            pinned::save(input, results, moment, (profile, totals))?;
-            say!("saved in {}: `keel report` shows it on the page", results.display());
-        }
-        return Ok(found);
+        return pinned::run(arguments, when);
     }
     let of_program = matches!(arguments.sort, Some(Value::Peak | Value::Kept | Value::Churn));
     let profile = match (input.is_dir(), of_program) {

@@ -2,23 +2,21 @@
 
 mod findings;
 mod formats;
-mod gates;
 mod json;
-mod kernel;
-mod replay;
-mod worst;
+#[cfg_attr(not(target_os = "linux"), path = "check/elsewhere.rs")]
+mod runs;
 
-use super::{blame, record};
+use super::blame;
 use crate::output;
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
 use findings::Findings;
 use keel_check::{Budget, CallKind, Checked, Input, Learning, Outcome, Zone, ZonePlace};
 use keel_journal::Reader;
+use runs::{gates, kernel, recorded, worst};
 use std::ffi::OsString;
-use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{ExitCode, ExitStatus};
+use std::process::ExitCode;
 
 /// Check a program against a budget, and zones that must neither allocate nor free
 ///
@@ -215,31 +213,10 @@ fn budget(arguments: &Arguments) -> Result<Budget> {
     Ok(budget)
 }
 
-/// Records the program. The exit status of a failed program is not an error here.
-/// `calls`: with the calls that may wait.
-fn recorded(arguments: &Arguments, journal: PathBuf, calls: bool) -> Result<Recording> {
-    let Arguments { command, stacks, python_objects, .. } = arguments;
-    let with = record::With { stacks: *stacks, python_objects: *python_objects, calls };
-    let recorded = record::record_for_try(command, with, || Ok(journal))?;
-    if recorded.signal.is_some() || recorded.still_runs {
-        bail!("interrupted: the recording is not complete, so nothing is checked");
-    }
-    if !record::is_complete(&recorded) {
-        bail!("the recording is not complete, so nothing is checked");
-    }
-    let whole = recorded.journals.iter().filter(|one| one.operations > 0);
-    let Some(journal) = whole.filter_map(|one| one.path.clone()).next_back() else {
-        bail!("no operation was recorded, so nothing can be checked");
-    };
-    let failure = (!recorded.status.success()).then(|| how_it_failed(recorded.status));
-    Ok(Recording { journal, failure })
-}
-
-fn how_it_failed(status: ExitStatus) -> String {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => format!("it exited with {code}"),
-        (None, signal) => format!("signal {} ended it", signal.unwrap_or(0)),
-    }
+/// Whether a limit is on page faults or system calls, which only a replay counts.
+fn counts_kernel(budget: &Budget) -> bool {
+    let mut limits = budget.limits.iter().flat_map(|limited| &limited.limits);
+    limits.any(|(metric, _)| metric.is_replayed())
 }
 
 /// A journal that lacks operations cannot show that a budget is kept.

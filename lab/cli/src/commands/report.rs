@@ -147,9 +147,14 @@ pub fn write_report(folders: &[PathBuf], page: &Path, matters: keel_report::Matt
 
 /// Opens the page with the desktop's default program and does not wait for it.
 pub fn open(path: &Path) -> Result<()> {
-    let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let opener = match std::env::consts::OS {
+        "macos" => "open",
+        "windows" => "explorer",
+        _ => "xdg-open",
+    };
+    // Windows' program takes only whole paths with its own separators.
     Command::new(opener)
-        .arg(path)
+        .arg(std::path::absolute(path)?)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

@@ -1,5 +1,6 @@
 //! `keel blame --pinned`: the call sites whose live blocks keep memory resident, by allocator.
 
+use super::{Arguments, When, debug_folders};
 use crate::format;
 use crate::layout::Layout;
 use crate::selection::chosen;
@@ -25,8 +26,22 @@ pub struct Total {
     kernel_bytes: u64,
 }
 
+/// The values at the moment, and the memory of each allocator. None if an allocator cannot be used;
+/// stderr then has the reason.
+pub fn run(arguments: &Arguments, when: When) -> Result<Option<(Profile, Vec<Total>)>> {
+    let moment = if when == When::Peak { Moment::Peak } else { Moment::End };
+    let input = &arguments.input;
+    let allocators = allocators(arguments.allocator.as_deref(), arguments.save.as_deref())?;
+    let found = pinned(input, moment, &allocators, &debug_folders())?;
+    if let (Some(results), Some((profile, totals))) = (&arguments.save, &found) {
+        save(input, results, moment, (profile, totals))?;
+        say!("saved in {}: `keel report` shows it on the page", results.display());
+    }
+    Ok(found)
+}
+
 /// Writes the values into a result folder of the same journal, for its page.
-pub fn save(
+fn save(
     journal: &Path,
     results: &Path,
     moment: Moment,
@@ -58,7 +73,7 @@ pub fn save(
 
 /// The allocators to replay on: the named ones (separated by commas), or those of the results, or
 /// the default.
-pub fn allocators(names: Option<&str>, results: Option<&Path>) -> Result<Vec<String>> {
+fn allocators(names: Option<&str>, results: Option<&Path>) -> Result<Vec<String>> {
     let names = match (names, results) {
         (None, Some(results)) => {
             let allocators = Comparison::load(results)?.allocators.into_iter();
@@ -71,7 +86,7 @@ pub fn allocators(names: Option<&str>, results: Option<&Path>) -> Result<Vec<Str
 
 /// Replays the journal up to the moment on each allocator. None if an
 /// allocator cannot be used; stderr then has the reason.
-pub fn pinned(
+fn pinned(
     journal: &Path,
     moment: Moment,
     specs: &[String],

@@ -1,10 +1,12 @@
 //! `keel import` of Keel's own files: unfinished journals, recordings made through keel/recorder.h,
 //! and journals from which modules are to be removed.
 
+#[cfg_attr(not(target_os = "linux"), path = "native/elsewhere.rs")]
+mod recordings;
+
 use crate::{format, output};
 use anyhow::{Result, bail};
 use keel_journal::{Reader, Salvaged};
-use keel_record::Imported;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -33,15 +35,11 @@ pub fn import(
             )
         }
         Kind::Partial => salvaged(&keel_journal::salvage(input, journal)?, input, journal)?,
-        Kind::Log => imported(&keel_record::import_log(input, journal, skip_modules)?, journal),
+        Kind::Log => recordings::import(input, journal, skip_modules)?,
         Kind::Journal if skip_modules.is_empty() => {
             bail!("{} is already a journal: read it with `keel info`", input.display())
         }
-        Kind::Journal => {
-            let kept = keel_record::skip_modules(input, journal, skip_modules)?;
-            let (kept, left_out) = (format::count(kept.rows), format::count(kept.left_out));
-            format!("{}: {kept} operations, {left_out} left out\n", journal.display())
-        }
+        Kind::Journal => recordings::skip(input, journal, skip_modules)?,
     };
     output::print(&text)?;
     Ok(Some(ExitCode::SUCCESS))
@@ -55,7 +53,7 @@ enum Kind {
 
 impl Kind {
     fn of(path: &Path) -> Option<Kind> {
-        if keel_record::is_log(path) {
+        if recordings::is_recording(path) {
             Some(Kind::Log)
         } else if keel_journal::is_partial(path) {
             Some(Kind::Partial)
@@ -82,33 +80,4 @@ fn salvaged(salvaged: &Salvaged, input: &Path, output: &Path) -> Result<String> 
         format::bytes(salvaged.bytes),
         format::bytes(salvaged.torn_bytes),
     ))
-}
-
-fn imported(imported: &Imported, output: &Path) -> String {
-    let metadata = &imported.metadata;
-    let mut text = format!(
-        "{}: {} operations, {} threads, {} frame marks, {} marks; {}\n",
-        output.display(),
-        format::count(imported.rows),
-        metadata.threads.len(),
-        format::count(metadata.frames.len() as u64),
-        format::count(metadata.marks.len() as u64),
-        format::bytes(imported.bytes),
-    );
-    if !imported.ended_in_order {
-        text += &format!(
-            "  the program did not end its recording: {} events were read from its rings\n",
-            format::count(imported.from_rings)
-        );
-    }
-    if imported.torn_bytes > 0 {
-        text += &format!(
-            "  lost: an event cut off at the file's end ({} bytes)\n",
-            imported.torn_bytes
-        );
-    }
-    for (kind, count) in &metadata.repairs {
-        text += &format!("  repaired {:>9}  {kind}\n", format::count(*count));
-    }
-    text
 }

@@ -1,6 +1,6 @@
 //! What the checks that replay a journal have in common.
 
-use super::super::compare::ForTry;
+use crate::commands::compare::ForTry;
 use anyhow::{Result, bail};
 use keel_allocators::FLOOR;
 use keel_replay::Outcome;

@@ -1,6 +1,7 @@
 //! The page faults and system calls of each operation, in a replay.
 
 use super::replay::{replay, single};
+use crate::commands::check::counts_kernel;
 use anyhow::{Result, bail};
 use keel_check::{Budget, Kernel, Metric};
 use keel_journal::Reader;
@@ -15,11 +16,7 @@ pub fn measure(
     (journal, reader): (&Path, &Reader),
     folder: &Path,
 ) -> Result<Option<(Vec<Kernel>, String)>> {
-    let wanted = |metric: Metric| {
-        let mut limits = budget.limits.iter().flat_map(|limited| &limited.limits);
-        limits.any(|(of, _)| *of == metric)
-    };
-    if !wanted(Metric::Faulting) && !wanted(Metric::SystemCalls) {
+    if !counts_kernel(budget) {
         return Ok(None);
     }
     let Some(allocator) = budget.replay.allocator.as_ref().map(|name| name.0.as_str()) else {
@@ -35,7 +32,9 @@ pub fn measure(
     for file in one.runs.iter().filter_map(|run| run.raw.as_ref()) {
         runs.push(causes(&results.join(file))?);
     }
-    if wanted(Metric::SystemCalls) && runs.iter().flatten().any(|c| c & CAUSE_SYSCALL_UNKNOWN != 0)
+    let mut limits = budget.limits.iter().flat_map(|limited| &limited.limits);
+    if limits.any(|(metric, _)| *metric == Metric::SystemCalls)
+        && runs.iter().flatten().any(|cause| cause & CAUSE_SYSCALL_UNKNOWN != 0)
     {
         bail!("the system calls of {} cannot be counted on this machine", one.name);
     }
