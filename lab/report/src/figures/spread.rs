@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn powers_of_ten_are_those_of_the_literals() {
         for exponent in -22..=22 {
-            assert_eq!(power_of_ten(exponent), format!("1e{exponent}").parse().unwrap());
+            assert_eq!(power_of_ten(exponent), format!("1e{exponent}").parse::<f64>().unwrap());
         }
     }
 
