@@ -1,7 +1,7 @@
 //! The slowest individual calls of all runs with the program's allocator, described: the slowest
 //! one that is attributed to the allocator, and the slowest of all if that is another one. If it is
-//! not known which allocator that is, or it has no slow calls, those of all allocators. Charts show the median runs and these
-//! calls; the description states if a call is of another run.
+//! not known which allocator that is, or it has no slow calls, those of all allocators. Charts show
+//! the median runs and these calls; the description states if a call is of another run.
 
 use super::cause::{Attribution, OWN_WORK, SlowCalls};
 use super::same_calls::{floor_of_probes, is_near_floor};
@@ -233,7 +233,8 @@ fn cause_sentence(cause: &str, attribution: Attribution) -> String {
     }
 }
 
-/// The same call with the other allocators and settings: whether it is slow in itself, or with this one only.
+/// The same call with the other allocators and settings: whether it is slow in itself, or with this
+/// one only.
 fn other_allocators(counted: &Counted<'_>, call: &Call<'_>) -> String {
     let comparison = counted.comparison;
     let ticks_per_ns = comparison.clock.ticks_per_ns;

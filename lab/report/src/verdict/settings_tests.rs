@@ -71,8 +71,8 @@ fn an_allocator_that_saves_more_is_the_headline_and_the_setting_the_smaller_step
     let Change { kind, gain, price, .. } = &found.changes[1];
     assert_eq!(*kind, "setting");
     assert!(gain.starts_with("25 % less time in calls: "), "{gain}");
-    let expected = "an environment variable; peak memory is 30 MiB (30 %) higher; no processor time \
-                    beside the calls";
+    let expected = "an environment variable; peak memory is 30 MiB (30 %) higher; no processor \
+                    time beside the calls";
     assert_eq!(price, expected);
 }
 

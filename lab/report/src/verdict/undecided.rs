@@ -27,8 +27,8 @@ impl Choice<'_> {
         };
         let sentence =
             format!("{it} is not known whether {who} better than {base} for this program.");
-        // The candidate has the lowest median. The one that may save most is often only the one whose
-        // runs vary most.
+        // The candidate has the lowest median. The one that may save most is often only the one
+        // whose runs vary most.
         let value = |(index, (stake, _)): &(&usize, &(Stake, f64))| {
             let [own, base] = [**index, self.base].map(|at| self.value(stake, at));
             own.zip(base).map_or(f64::MAX, |(own, base)| own / base)
