@@ -3,6 +3,7 @@
 //! A process in a namespace of its own knows itself by another number than `keel record` does: the
 //! first process of a container is 1. `/proc/<pid>/status` has both numbers.
 
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -10,8 +11,9 @@ use std::path::Path;
 /// with this inode (0: not known, then this process's own). `None` if there is no such process, or
 /// no longer. In another namespace, this looks at all processes.
 pub fn pid_from_here(pid: u32, namespace: u64) -> Option<u32> {
-    let inode = |of: &Path| std::fs::metadata(of).ok().map(|link| link.ino());
-    if namespace == 0 || inode(Path::new("/proc/self/ns/pid")).is_none_or(|own| own == namespace) {
+    let inode = |of: &Path| std::fs::metadata(of).map(|link| link.ino());
+    if namespace == 0 || inode(Path::new("/proc/self/ns/pid")).map_or(true, |own| own == namespace)
+    {
         return Some(pid);
     }
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -25,19 +27,23 @@ pub fn pid_from_here(pid: u32, namespace: u64) -> Option<u32> {
             continue;
         }
         match inode(&path.join("ns/pid")) {
-            Some(inode) if inode == namespace => return Some(outer),
-            Some(_) => {}
-            None => of_unknown_namespace = Some(outer),
+            Ok(inode) if inode == namespace => return Some(outer),
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                of_unknown_namespace = Some(outer);
+            }
+            // A process that has ended is in none.
+            _ => {}
         }
     }
     of_unknown_namespace
 }
 
-/// The number of a process, or of a thread, in its own namespace. `folder`: `/proc/<pid>` or
-/// `/proc/<pid>/task/<tid>`.
+/// The number of a process, or of a thread, in its own namespace, if that is not this process's.
+/// `folder`: `/proc/<pid>` or `/proc/<pid>/task/<tid>`.
 pub fn id_in_its_namespace(folder: &Path) -> Option<u32> {
     let status = std::fs::read_to_string(folder.join("status")).ok()?;
     let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    ids.split_whitespace().nth(1)?;
     ids.split_whitespace().last()?.parse().ok()
 }
 
@@ -51,6 +57,6 @@ mod tests {
         let namespace = std::fs::metadata("/proc/self/ns/pid").map_or(0, |link| link.ino());
         assert_eq!(pid_from_here(own, namespace), Some(own));
         assert_eq!(pid_from_here(own, 0), Some(own));
-        assert_eq!(pid_from_here(1, 1), None);
+        assert_eq!(pid_from_here(u32::MAX, 1), None, "no process has this number");
     }
 }
