@@ -5,11 +5,12 @@
 
 use super::cause::{Attribution, OWN_WORK, SlowCalls};
 use super::same_calls::{floor_of_probes, is_near_floor};
+use super::used::is_of_file;
 use crate::counts::{Counted, Described};
 use crate::error::ReportError;
 use crate::figures::{FLOOR, median_run};
 use crate::words::{bytes, duration, list};
-use keel_allocators::{C_LIBRARY, used_name};
+use keel_allocators::C_LIBRARY;
 use keel_results::raw::{OPERATIONS_FILE, operation_at};
 use keel_results::{AllocatorResult, CAUSE_INTERRUPTED, Comparison, OPERATIONS, Outlier};
 use serde::Serialize;
@@ -151,10 +152,12 @@ fn choose<'a>(comparison: &'a Comparison, words: &SlowCalls) -> Vec<Chosen<'a>> 
 /// The allocator of the program, if it has slow calls.
 fn own_allocator(comparison: &Comparison) -> Option<usize> {
     let path = comparison.journal.allocator.as_str();
-    let name = if path.is_empty() { C_LIBRARY } else { used_name(path) };
+    let is_own = |name: &str| match path.is_empty() {
+        true => name == C_LIBRARY,
+        false => is_of_file(name, path),
+    };
     let own = |result: &AllocatorResult| {
-        (result.name == name || result.name == path)
-            && result.runs.iter().any(|run| !run.outliers.is_empty())
+        is_own(&result.name) && result.runs.iter().any(|run| !run.outliers.is_empty())
     };
     comparison.allocators.iter().position(own)
 }

@@ -11,13 +11,19 @@ use std::collections::BTreeMap;
 impl Choice<'_> {
     pub(super) fn undecided(&self, unknown: &BTreeMap<usize, (Stake, f64)>) -> Advice {
         let indices: Vec<usize> = unknown.keys().copied().collect();
-        let rivals = indices.iter().filter(|index| self.setting(**index).is_none()).count();
-        let who = match indices.as_slice() {
-            _ if rivals > 1 && rivals == self.rivals().count() => "another allocator is".to_owned(),
-            few if few.len() <= NAMES => {
-                format!("{} is", self.names(few).replace(" and ", " or "))
+        let is_rival = |index: &usize| self.setting(*index).is_none();
+        let rivals: Vec<usize> = indices.iter().copied().filter(is_rival).collect();
+        let (who, unnamed) = match indices.as_slice() {
+            _ if rivals.len() > 1 && rivals.len() == self.rivals().count() => {
+                ("another allocator is".to_owned(), String::new())
             }
-            _ => format!("{rivals} of the other allocators are"),
+            few if few.len() <= NAMES => {
+                (format!("{} is", self.names(few).replace(" and ", " or ")), String::new())
+            }
+            _ => (
+                format!("{} of the other allocators are", rivals.len()),
+                format!("These {} are {}.", rivals.len(), self.names(&rivals)),
+            ),
         };
         let base = self.name(self.base);
         // What the program has now needs no proof.
@@ -39,10 +45,6 @@ impl Choice<'_> {
         let price = most.map_or_else(String::new, |(index, _)| {
             format!("The price of {}: {}.", self.name(*index), self.price(*index))
         });
-        let unnamed = match sentence.contains(" of the other allocators ") {
-            true => format!("These {} are {}.", indices.len(), self.names(&indices)),
-            false => String::new(),
-        };
         let sentences = [
             unnamed,
             bound,

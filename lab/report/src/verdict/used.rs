@@ -16,19 +16,23 @@ pub enum Used<'a> {
     Other(&'a str, &'a str),
 }
 
+/// Whether an allocator of a comparison is the one with this object file, or the file itself.
+pub fn is_of_file(allocator: &str, path: &str) -> bool {
+    allocator == used_name(path) || allocator == path
+}
+
 /// The allocator of the recorded program.
 pub fn used<'a>(comparison: &'a Comparison, allocators: &[AllocatorFigures]) -> Used<'a> {
     let path = comparison.journal.allocator.as_str();
     if path.is_empty() {
         return Used::Unknown;
     }
-    let name = used_name(path);
     let measured = |one: &AllocatorFigures| {
-        !one.floor && !one.operations.is_empty() && (one.name == name || one.name == path)
+        !one.floor && !one.operations.is_empty() && is_of_file(&one.name, path)
     };
     match allocators.iter().position(measured) {
         Some(index) => Used::Measured(index),
-        None => Used::Other(name, path),
+        None => Used::Other(used_name(path), path),
     }
 }
 
