@@ -76,7 +76,7 @@ fn the_file_of_a_killed_recorder_can_be_imported() {
     let refused = keel(&["info", partial.to_str().unwrap()]).output().unwrap();
     let words = text(&refused.stderr);
     assert!(
-        !refused.status.success() && words.contains("never finished: its writer was killed"),
+        !refused.status.success() && words.contains("lacks its end: its writer was killed"),
         "{words}"
     );
     assert!(words.contains("keel import "), "{words}");

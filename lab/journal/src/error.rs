@@ -64,8 +64,8 @@ pub enum Error {
     },
     /// The end of the file is missing, and [`crate::salvage`] can restore the journal.
     #[error(
-        "{path} was never finished: its writer was killed. Make a journal of its contents: \
-         keel import {path} -o game.journal.parquet"
+        "{path} lacks its end: its writer was killed, or the file was cut off. Make a journal of \
+         its contents: keel import {path} -o game.journal.parquet"
     )]
     Partial {
         /// The file.

@@ -1,4 +1,5 @@
-//! Makes a journal of the `.partial` file of a writer that was killed.
+//! Makes a journal of the `.partial` file of a writer that was killed, and of a file that lost its
+//! end.
 //!
 //! In the file, a record follows each row group. The record is a footer for that group alone, and a
 //! tail of 24 bytes with the start of the group (`journal/FORMAT.md`, Writing). A group starts
@@ -30,7 +31,7 @@ pub struct Salvaged {
     pub torn_bytes: u64,
 }
 
-/// Returns true if the file is a journal that was never finished.
+/// Returns true if the file is a journal that lacks its end.
 pub fn is_partial(path: &Path) -> bool {
     File::open(path).is_ok_and(|file| Partial::open(&file).is_ok_and(|partial| partial.is_some()))
 }
@@ -38,8 +39,8 @@ pub fn is_partial(path: &Path) -> bool {
 /// Writes a journal with the complete row groups of a `.partial` file. The `.partial` file is not
 /// changed.
 ///
-/// The journal has the metadata of the last complete row group, with `recorder killed` in `ended`.
-/// The function copies the file once, with memory for the largest row group.
+/// The journal has the metadata of the last complete row group. `ended` is `recorder killed` unless
+/// the file has lost only its footer. The function copies the file once, with memory for the largest row group.
 ///
 /// # Errors
 /// [`Error::Read`], [`Error::Truncated`] if no row group is complete, [`Error::Create`] and
@@ -200,7 +201,10 @@ fn merged(records: &[Record]) -> Metadata {
         merged.stacks.nodes.extend(&metadata.stacks.nodes);
         merged.stacks.names.extend(metadata.stacks.names.iter().cloned());
     }
-    merged.ended = "recorder killed".to_owned();
+    // The last record of a finished journal states how the program ended.
+    if merged.ended.is_empty() {
+        merged.ended = "recorder killed".to_owned();
+    }
     merged
 }
 

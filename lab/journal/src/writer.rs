@@ -326,6 +326,8 @@ impl Writer {
     /// Then no file remains.
     pub fn finish(mut self, metadata: Metadata) -> Result<Written> {
         if self.batch.rows() > 0 && matches!(self.encoding, Encoding::Running { .. }) {
+            // A copy of the journal that lost its end can be salvaged with all metadata.
+            self.describe(metadata.clone());
             match self.send_batch() {
                 Ok(()) | Err(Error::Write { .. }) => {}
                 Err(error) => return Err(error),
@@ -396,6 +398,7 @@ fn unite(path: &Path) -> Result<Written> {
     name.push(".united");
     let options = Options { replace_partial: true, ..Options::default() };
     let mut writer = Writer::with_options(PathBuf::from(&name), options)?;
+    writer.describe(reader.metadata().clone());
     let (mut batches, mut events, mut origins) = (reader.batches(), Vec::new(), Vec::new());
     while batches.next_with_origins(&mut events, &mut origins)? {
         for (event, origin) in events.iter().zip(&origins) {

@@ -21,6 +21,7 @@ fn partial(folder: &Path) -> (Vec<Event>, Metadata, Vec<u8>) {
         if writer.fills_group_next() {
             let mut known = metadata.clone();
             known.frames.retain(|mark| *mark <= event.time);
+            known.ended.clear();
             writer.describe(known);
         }
         writer.push(event).unwrap();
@@ -72,6 +73,34 @@ fn all_whole_row_groups_of_a_truncated_file_are_salvaged() {
             (&salvaged.program, salvaged.ended.as_str()),
             (&metadata.program, "recorder killed")
         );
+    }
+}
+
+#[test]
+fn a_journal_that_lost_its_footer_keeps_its_metadata() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("whole.journal.parquet");
+    let output = folder.path().join("x.journal.parquet");
+    let (events, metadata) = common::sample(ROWS as u64);
+    for cuts in [0, 50] {
+        // With many small row groups the journal is written again (`unite`).
+        let mut writer = Writer::with_options(&path, Options::default()).unwrap();
+        for (at, event) in events.iter().enumerate() {
+            writer.push(event).unwrap();
+            if at < cuts {
+                writer.cut().unwrap();
+            }
+        }
+        writer.finish(metadata.clone()).unwrap();
+        let stated = Reader::open(&path).unwrap().metadata().clone();
+        let bytes = std::fs::read(&path).unwrap();
+        for lost in [1, 20] {
+            std::fs::write(&path, &bytes[..bytes.len() - lost]).unwrap();
+            assert_eq!(salvage(&path, &output).unwrap().rows, ROWS as u64);
+            let reader = Reader::open(&output).unwrap();
+            assert!(!stated.frames.is_empty());
+            assert_eq!(reader.metadata(), &stated, "{cuts} row groups, {lost} bytes lost");
+        }
     }
 }
 

@@ -71,7 +71,7 @@ fn salvaged(salvaged: &Salvaged, input: &Path, output: &Path) -> Result<String> 
     }
     Ok(format!(
         "{}: {} operations of {} salvaged, up to {} after the start; {}\n\
-         \x20 lost: the events in memory when the recorder was killed, and {} at the end of the \
+         \x20 lost: the events in memory if the recorder was killed, and {} at the end of the \
          file\n",
         output.display(),
         format::count(salvaged.rows),
