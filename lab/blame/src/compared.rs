@@ -4,57 +4,19 @@
 //! Otherwise the sums would be those of different calls. Only the null allocator does not decide
 //! about the others: it does nothing, so its interrupted calls would have been like its other ones.
 
-use crate::error::BlameError;
 use crate::kept_runs::KeptRun;
+use crate::measured::Took;
 use keel_results::only_preempted;
-use keel_results::raw::RunReader;
 use rustc_hash::FxHashMap;
-use std::path::Path;
 
 /// The name of the null allocator.
 const NULL: &str = "null";
 
-/// The rows that were disturbed on at least one allocator.
-#[derive(Default)]
-pub(crate) struct Disturbed {
-    words: Vec<u64>,
-}
-
-impl Disturbed {
-    /// Reads the causes of all runs but that of the null allocator.
-    pub fn read(folder: &Path, kept: &[KeptRun<'_>]) -> Result<Disturbed, BlameError> {
-        let mut disturbed = Disturbed::default();
-        for (_, raw) in kept.iter().filter(|(result, _)| result.name != NULL) {
-            let (mut run, mut row) = (RunReader::open(&folder.join(raw))?, 0);
-            while let Some(timed) = run.next_rows()? {
-                for &cause in timed.cause {
-                    if only_preempted(cause) {
-                        disturbed.note(row);
-                    }
-                    row += 1;
-                }
-            }
-        }
-        Ok(disturbed)
-    }
-
-    fn note(&mut self, row: usize) {
-        let word = row / 64;
-        if word >= self.words.len() {
-            self.words.resize(word + 1, 0);
-        }
-        self.words[word] |= 1 << (row % 64);
-    }
-
-    /// Whether a row was disturbed.
-    pub fn has(&self, row: usize) -> bool {
-        self.words.get(row / 64).is_some_and(|word| word >> (row % 64) & 1 == 1)
-    }
-}
-
 /// What the calls of each stack took.
 pub(crate) struct Compared {
     allocators: Vec<String>,
+    /// The index of the null allocator.
+    null: Option<usize>,
     by_stack: FxHashMap<u32, Sums>,
 }
 
@@ -66,37 +28,42 @@ struct Sums {
 
 impl Sums {
     /// The number of calls that can be compared: those of the allocators that do something.
-    fn comparable(&self, allocators: &[String]) -> u64 {
-        let index = allocators.iter().position(|name| name != NULL);
-        index.map_or(0, |index| self.times[index].0)
+    fn comparable(&self, null: Option<usize>) -> u64 {
+        let mut times = self.times.iter().enumerate();
+        times.find(|(index, _)| null != Some(*index)).map_or(0, |(_, (calls, _))| *calls)
     }
 }
 
 impl Compared {
     pub fn new(kept: &[KeptRun<'_>]) -> Compared {
-        let allocators = kept.iter().map(|(result, _)| result.name.clone()).collect();
-        Compared { allocators, by_stack: FxHashMap::default() }
+        Compared::of_allocators(kept.iter().map(|(result, _)| result.name.clone()).collect())
     }
 
-    /// Adds a call of this length, ns; None if it is left out. The calls of each allocator are
-    /// added once.
-    pub fn add(&mut self, stack: u32, allocator: usize, length: Option<f64>) {
+    fn of_allocators(allocators: Vec<String>) -> Compared {
+        let null = allocators.iter().position(|name| name == NULL);
+        Compared { allocators, null, by_stack: FxHashMap::default() }
+    }
+
+    /// Adds a call: what it took on each allocator.
+    pub fn add(&mut self, stack: u32, took: &[Took]) {
         let count = self.allocators.len();
         let empty = || Sums { calls: 0, times: vec![(0, 0.0); count] };
         let sums = self.by_stack.entry(stack).or_insert_with(empty);
-        // All allocators have the same calls.
-        sums.calls += u64::from(allocator == 0);
-        let (added, time) = &mut sums.times[allocator];
-        *added += u64::from(length.is_some());
-        *time += length.unwrap_or_default();
-    }
-
-    /// Whether the call of a row is added: the interruptions of the others do not concern the null
-    /// allocator, nor its own the others.
-    pub fn takes(&self, allocator: usize, row: usize, cause: u8, disturbed: &Disturbed) -> bool {
-        match self.allocators[allocator] == NULL {
-            true => !only_preempted(cause),
-            false => !disturbed.has(row),
+        sums.calls += 1;
+        let null = self.null;
+        let is_null = |index: usize| null == Some(index);
+        let preempted = |index: &usize| only_preempted(took[*index].cause);
+        let is_disturbed = (0..took.len()).filter(preempted).any(|index| !is_null(index));
+        for (index, ((added, time), took)) in sums.times.iter_mut().zip(took).enumerate() {
+            // The interruptions of the others do not concern the null allocator.
+            let is_left_out = match is_null(index) {
+                true => only_preempted(took.cause),
+                false => is_disturbed,
+            };
+            if !is_left_out {
+                *added += 1;
+                *time += took.ns;
+            }
         }
     }
 
@@ -108,7 +75,7 @@ impl Compared {
     /// The values of a stack, as in [`crate::Sample::compared`].
     pub fn of(&self, stack: u32) -> Vec<u64> {
         let Some(sums) = self.by_stack.get(&stack) else { return Vec::new() };
-        let comparable = sums.comparable(&self.allocators);
+        let comparable = sums.comparable(self.null);
         // The null allocator's time is that of as many calls as the others have.
         let scaled = |(added, time): &(u64, f64)| match *added {
             0 => 0,
@@ -123,37 +90,39 @@ mod tests {
     use super::*;
     use keel_results::CAUSE_INTERRUPTED;
 
-    #[test]
-    fn rows_are_noted_once_and_for_all() {
-        let mut disturbed = Disturbed::default();
-        [3, 64, 64, 1000].into_iter().for_each(|row| disturbed.note(row));
-        let rows: Vec<usize> = (0..2000).filter(|row| disturbed.has(*row)).collect();
-        assert_eq!(rows, [3, 64, 1000]);
+    fn compared(names: [&str; 2]) -> Compared {
+        Compared::of_allocators(names.map(str::to_owned).to_vec())
+    }
+
+    fn took(ns: f64, is_preempted: bool) -> Took {
+        Took { ns, cause: if is_preempted { CAUSE_INTERRUPTED } else { 0 } }
     }
 
     #[test]
     fn a_call_that_is_left_out_counts_without_its_time() {
-        let allocators = vec!["keel".to_owned(), "null".to_owned()];
-        let mut compared = Compared { allocators, by_stack: FxHashMap::default() };
-        for length in [Some(10.0), None, Some(5.4)] {
-            compared.add(7, 0, length);
-        }
+        let mut compared = compared(["keel", NULL]);
         // The time of one of the three calls is not known.
-        for length in [Some(2.0), Some(4.0), None] {
-            compared.add(7, 1, length);
-        }
+        compared.add(7, &[took(10.0, false), took(2.0, false)]);
+        compared.add(7, &[took(900.0, true), took(4.0, false)]);
+        compared.add(7, &[took(5.4, false), took(700.0, true)]);
         assert_eq!(compared.of(7), [3, 2, 15, 6]);
         assert!(compared.of(8).is_empty());
     }
 
     #[test]
+    fn a_call_that_is_disturbed_on_one_allocator_is_left_out_on_all_others() {
+        let mut compared = compared(["keel", "glibc"]);
+        compared.add(1, &[took(1.0, false), took(900.0, true)]);
+        compared.add(1, &[took(2.0, false), took(3.0, false)]);
+        assert_eq!(compared.of(1), [2, 1, 2, 3]);
+    }
+
+    #[test]
     fn the_null_allocator_does_not_decide_which_calls_are_compared() {
-        let allocators = vec![NULL.to_owned(), "keel".to_owned()];
-        let compared = Compared { allocators, by_stack: FxHashMap::default() };
-        let mut disturbed = Disturbed::default();
-        disturbed.note(1);
-        let takes = |allocator, row, cause| compared.takes(allocator, row, cause, &disturbed);
-        assert!(takes(0, 1, 0) && !takes(0, 0, CAUSE_INTERRUPTED));
-        assert!(!takes(1, 1, 0) && takes(1, 0, 0));
+        let mut compared = compared([NULL, "keel"]);
+        compared.add(1, &[took(900.0, true), took(10.0, false)]);
+        compared.add(1, &[took(2.0, false), took(20.0, false)]);
+        // Its time is that of as many calls as the other has.
+        assert_eq!(compared.of(1), [2, 2, 4, 30]);
     }
 }

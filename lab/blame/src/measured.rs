@@ -1,6 +1,6 @@
 //! What the calls of each call stack took on an allocator, from a result folder.
 
-use crate::compared::{Compared, Disturbed};
+use crate::compared::Compared;
 use crate::debug_files::DebugFolders;
 use crate::error::BlameError;
 use crate::kept_runs::{KeptRun, kept_runs};
@@ -89,27 +89,17 @@ pub(crate) fn sums(
     limits: Limits,
     parts: Parts,
 ) -> Result<(OverTime<f64>, Compared), BlameError> {
-    let disturbed = Disturbed::read(folder, kept)?;
-    let mut compared = Compared::new(kept);
-    let mut sums = Sums {
-        values: OverTime::new(parts, MEASURED.len() * kept.len()),
-        ticks_per_ns: comparison.clock.ticks_per_ns,
-        limits,
+    let ticks_per_ns = comparison.clock.ticks_per_ns;
+    let frames = match comparison.journal.frames.is_empty() {
+        true => None,
+        false => Some(frame_times(folder, kept, ticks_per_ns)?),
     };
-    for (index, (_, raw)) in kept.iter().enumerate() {
-        let frames = match comparison.journal.frames.is_empty() {
-            true => None,
-            false => Some(frame_ticks(folder, raw)?),
-        };
-        let (first, mut row) = (index * MEASURED.len(), 0);
-        each_call(folder, raw, &mut |call| {
-            sums.add(&call, first, frames.as_ref());
-            let takes = compared.takes(index, row, call.cause, &disturbed);
-            let length = takes.then(|| sums.length(&call));
-            compared.add(call.stack, index, length);
-            row += 1;
-        })?;
-    }
+    let mut compared = Compared::new(kept);
+    let mut sums = Sums { values: OverTime::new(parts, MEASURED.len() * kept.len()), limits };
+    each_call(folder, kept, ticks_per_ns, &mut |call, took| {
+        sums.add(&call, took, frames.as_ref());
+        compared.add(call.stack, took);
+    })?;
     Ok((sums.values, compared))
 }
 
@@ -122,76 +112,100 @@ pub(crate) fn rounded(values: OverTime<f64>) -> impl Iterator<Item = (u32, u32, 
 /// The sums of the values, not rounded.
 struct Sums {
     values: OverTime<f64>,
-    ticks_per_ns: f64,
     limits: Limits,
 }
 
 impl Sums {
-    /// Adds a call to the columns from `first` on. `frames` holds the ticks in the calls of each
-    /// frame.
-    fn add(&mut self, call: &Call, first: usize, frames: Option<&FxHashMap<u32, f64>>) {
-        let length = self.length(call);
-        let values = &mut self.values.row(call.stack, call.time)[first..first + MEASURED.len()];
-        let whole = match frames {
-            None => length,
-            // The time before the first mark, in which the program starts, is not a frame.
-            Some(_) if call.frame == 0 => 0.0,
-            Some(frames) => frames.get(&call.frame).copied().unwrap_or(0.0) / self.ticks_per_ns,
-        };
-        let excess = (whole - self.limits.budget_ns).max(0.0);
-        values[CALLS] += 1.0;
-        values[BYTES] += if call.op == FREE { 0.0 } else { call.size as f64 };
-        if only_preempted(call.cause) {
-            return;
+    /// Adds what a call took on each allocator. `frames` holds the time in the calls of each frame.
+    fn add(&mut self, call: &Call, took: &[Took], frames: Option<&FrameTimes>) {
+        let values = self.values.row(call.stack, call.time).chunks_exact_mut(MEASURED.len());
+        // The time before the first mark, in which the program starts, is not a frame.
+        let frame = frames.map(|frames| match call.frame {
+            0 => &[],
+            frame => frames.get(&frame).map_or(&[][..], |times| times),
+        });
+        for (index, (values, took)) in values.zip(took).enumerate() {
+            let whole = frame.map_or(took.ns, |times| times.get(index).copied().unwrap_or(0.0));
+            let excess = (whole - self.limits.budget_ns).max(0.0);
+            values[CALLS] += 1.0;
+            values[BYTES] += if call.op == FREE { 0.0 } else { call.size as f64 };
+            if only_preempted(took.cause) {
+                continue;
+            }
+            values[TIME] += took.ns;
+            // A frame that took no time has no excess.
+            values[OVER] += if excess > 0.0 { excess * took.ns / whole } else { 0.0 };
+            values[SLOW] += f64::from(took.ns > self.limits.slow_ns);
+            values[FAULTS] += f64::from(took.cause & CAUSE_FAULT != 0);
         }
-        values[TIME] += length;
-        // A frame that took no time has no excess.
-        values[OVER] += if excess > 0.0 { excess * length / whole } else { 0.0 };
-        values[SLOW] += f64::from(length > self.limits.slow_ns);
-        values[FAULTS] += f64::from(call.cause & CAUSE_FAULT != 0);
-    }
-
-    /// The length of a call, ns.
-    fn length(&self, call: &Call) -> f64 {
-        f64::from(call.ticks) / self.ticks_per_ns
     }
 }
 
+/// A recorded call.
 struct Call {
     op: u8,
     size: u64,
     frame: u32,
     time: u64,
     stack: u32,
-    ticks: u32,
-    cause: u8,
 }
 
-/// The ticks inside the calls of each frame that has calls. In a damaged file, any number may be
-/// that of a frame, so the numbers do not index a vector.
-fn frame_ticks(folder: &Path, raw: &str) -> Result<FxHashMap<u32, f64>, BlameError> {
-    let mut frames = FxHashMap::default();
-    each_call(folder, raw, &mut |call| {
-        let ticks = if only_preempted(call.cause) { 0.0 } else { f64::from(call.ticks) };
-        *frames.entry(call.frame).or_default() += ticks;
+/// What a call took on one allocator.
+#[derive(Clone, Copy)]
+pub(crate) struct Took {
+    /// Its length, ns.
+    pub ns: f64,
+    /// Its causes (`CAUSE_...`).
+    pub cause: u8,
+}
+
+/// The time inside the calls of each frame that has calls, on each allocator, ns. In a damaged
+/// file, any number may be that of a frame, so the numbers do not index a vector.
+type FrameTimes = FxHashMap<u32, Vec<f64>>;
+
+fn frame_times(
+    folder: &Path,
+    kept: &[KeptRun<'_>],
+    ticks_per_ns: f64,
+) -> Result<FrameTimes, BlameError> {
+    let mut frames = FrameTimes::default();
+    each_call(folder, kept, ticks_per_ns, &mut |call, took| {
+        let times = frames.entry(call.frame).or_insert_with(|| vec![0.0; kept.len()]);
+        for (time, took) in times.iter_mut().zip(took) {
+            *time += if only_preempted(took.cause) { 0.0 } else { took.ns };
+        }
     })?;
     Ok(frames)
 }
 
-/// Calls `each` with every call.
-fn each_call(folder: &Path, raw: &str, each: &mut dyn FnMut(Call)) -> Result<(), BlameError> {
+/// Calls `each` with every call and what it took on each allocator. All files are read at the same
+/// time: the values of a call stack are looked up once for each call, not once for each allocator.
+fn each_call(
+    folder: &Path,
+    kept: &[KeptRun<'_>],
+    ticks_per_ns: f64,
+    each: &mut dyn FnMut(Call, &[Took]),
+) -> Result<(), BlameError> {
     let path = folder.join(OPERATIONS_FILE);
     let (mut operations, mut stacks) = (OperationReader::open(&path)?, StackReader::open(&path)?);
-    let mut run = RunReader::open(&folder.join(raw))?;
-    // All have the same rows, in batches of the same size.
-    while let (Some(operation), Some(stacks), Some(timed)) =
-        (operations.next_rows()?, stacks.next_rows()?, run.next_rows()?)
-    {
+    let open = |(_, raw): &KeptRun<'_>| RunReader::open(&folder.join(raw));
+    let mut runs = kept.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+    let mut all = vec![Took { ns: 0.0, cause: 0 }; runs.len()];
+    // All files have the same rows, in batches of the same size.
+    while let (Some(operation), Some(stacks)) = (operations.next_rows()?, stacks.next_rows()?) {
+        let timed = runs.iter_mut().map(|run| Ok(run.next_rows()?));
+        let timed: Option<Vec<_>> = timed.collect::<Result<_, BlameError>>()?;
+        let Some(timed) = timed else { break };
         let what = operation.op.iter().zip(operation.size).zip(operation.frame);
-        let what = what.zip(operation.time).zip(stacks);
-        let took = timed.ticks.iter().zip(timed.cause);
-        for (((((&op, &size), &frame), &time), &stack), (&ticks, &cause)) in what.zip(took) {
-            each(Call { op, size, frame, time, stack, ticks, cause });
+        let what = what.zip(operation.time).zip(stacks).enumerate();
+        for (row, ((((&op, &size), &frame), &time), &stack)) in what {
+            for (took, run) in all.iter_mut().zip(&timed) {
+                let (Some(ticks), Some(cause)) = (run.ticks.get(row), run.cause.get(row)) else {
+                    return Ok(());
+                };
+                *took = Took { ns: f64::from(*ticks) / ticks_per_ns, cause: *cause };
+            }
+            each(Call { op, size, frame, time, stack }, &all);
         }
     }
     Ok(())
@@ -203,49 +217,60 @@ mod tests {
     use keel_results::CAUSE_INTERRUPTED;
     use rustc_hash::FxHashMap;
 
-    fn call(stack: u32, frame: u32, ticks: u32) -> Call {
-        Call { op: 0, size: 10, frame, time: 0, stack, ticks, cause: CAUSE_FAULT }
+    /// A call of 10 B with a page fault: its stack, its frame, and what it took on the second of two
+    /// allocators, ns.
+    type Case = (u32, u32, f64);
+
+    fn sums(calls: &[Case], frames: Option<&FrameTimes>) -> FxHashMap<u32, Vec<f64>> {
+        sums_with(calls, CAUSE_FAULT, frames)
     }
 
-    fn sums(calls: &[Call], frames: Option<&FxHashMap<u32, f64>>) -> FxHashMap<u32, Vec<f64>> {
+    /// `cause`: that of the first call.
+    fn sums_with(
+        calls: &[Case],
+        cause: u8,
+        frames: Option<&FrameTimes>,
+    ) -> FxHashMap<u32, Vec<f64>> {
         let limits = Limits { budget_ns: 100.0, slow_ns: 50.0 };
         let values = OverTime::new(Parts::WHOLE, 2 * MEASURED.len());
-        let mut sums = Sums { values, ticks_per_ns: 2.0, limits };
-        calls.iter().for_each(|call| sums.add(call, MEASURED.len(), frames));
+        let mut sums = Sums { values, limits };
+        for (at, &(stack, frame, ns)) in calls.iter().enumerate() {
+            let cause = if at == 0 { cause } else { CAUSE_FAULT };
+            let call = Call { op: 0, size: 10, frame, time: 0, stack };
+            sums.add(&call, &[Took { ns: 1.0, cause: 0 }, Took { ns, cause }], frames);
+        }
         sums.values.into_rows().map(|(stack, _, values)| (stack, values)).collect()
     }
 
     #[test]
     fn the_excess_of_a_frame_is_divided_among_its_calls() {
         // Frame 1 takes 200 ns in all, frame 2 takes 30 ns.
-        let calls = [call(1, 1, 300), call(2, 1, 100), call(2, 2, 60)];
-        let sums = sums(&calls, Some(&FxHashMap::from_iter([(1, 400.0), (2, 60.0)])));
+        let calls = [(1, 1, 150.0), (2, 1, 50.0), (2, 2, 30.0)];
+        let frames = FrameTimes::from_iter([(1, vec![2.0, 200.0]), (2, vec![1.0, 30.0])]);
+        let sums = sums(&calls, Some(&frames));
         let part = |stack: u32| &sums[&stack][MEASURED.len()..];
         assert_eq!(part(1), [1.0, 10.0, 150.0, 75.0, 1.0, 1.0]);
         assert_eq!(part(2), [2.0, 20.0, 80.0, 25.0, 0.0, 2.0]);
-        assert!(sums[&1][..MEASURED.len()].iter().all(|value| *value == 0.0));
+        assert_eq!(sums[&1][..MEASURED.len()], [1.0, 10.0, 1.0, 0.0, 0.0, 0.0]);
     }
 
     #[test]
     fn the_time_before_the_first_frame_has_no_budget() {
-        let sums = sums(
-            &[call(1, 0, 3000), call(1, 1, 300)],
-            Some(&FxHashMap::from_iter([(0, 3000.0), (1, 300.0)])),
-        );
+        let frames = FrameTimes::from_iter([(0, vec![1.0, 1500.0]), (1, vec![1.0, 150.0])]);
+        let sums = sums(&[(1, 0, 1500.0), (1, 1, 150.0)], Some(&frames));
         assert_eq!(sums[&1][MEASURED.len() + OVER], 50.0);
         assert_eq!(sums[&1][MEASURED.len() + TIME], 1650.0);
     }
 
     #[test]
     fn a_preempted_call_counts_without_its_time() {
-        let preempted = Call { cause: CAUSE_INTERRUPTED, ..call(1, 1, 300) };
-        let sums = sums(&[preempted, call(1, 1, 300)], None);
+        let sums = sums_with(&[(1, 1, 150.0), (1, 1, 150.0)], CAUSE_INTERRUPTED, None);
         assert_eq!(sums[&1][MEASURED.len()..], [2.0, 20.0, 150.0, 50.0, 1.0, 1.0]);
     }
 
     #[test]
     fn without_frames_each_call_has_the_budget() {
-        let sums = sums(&[call(1, 0, 300), call(1, 0, 100)], None);
+        let sums = sums(&[(1, 0, 150.0), (1, 0, 50.0)], None);
         assert_eq!(sums[&1][MEASURED.len() + OVER], 50.0);
     }
 }
