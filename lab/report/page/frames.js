@@ -371,10 +371,10 @@ const frameLegend = () =>
 const setUpFrames = () => {
   if (!periodSums.frames.size && !periodSums.windows.size) return;
   byId("frames-section").hidden = false;
-  putText("frames-title", facts.frame_count ? "Frame and audio budget" : "Audio budget");
+  putText("frames-title", facts.frame_count ? "Frame and audio budget" : "Time budget");
   const note = facts.frame_count
     ? `${count(facts.frame_count)} frames. `
-    : "The journal has no frame marks. ";
+    : "The journal has no frame marks, so equal parts of the time stand for audio buffers. ";
   // This metric leaves such calls out where they are known (lab/report/src/verdict/judge.rs).
   const metric = facts.frame_count
     ? "The metric of frames at the top of the page is the median of all runs, without such calls. "

@@ -90,8 +90,10 @@ const drawWorstFrame = async () => {
       "p",
       {},
       make("b", { text: `Worst frame with ${name}:` }),
-      ` ${duration(median)} in calls that were not only preempted` +
-        `${runs > 1 ? ` (median of ${runs} runs)` : ""}. In the run of the charts it is frame ` +
+      ` ${duration(median)} in calls${facts.lanes.length > 1 ? " of all threads together" : ""}, ` +
+        "without calls that were only preempted" +
+        `${runs > 1 ? ` (median of the worst frames of ${runs} runs)` : ""}. In the run of the ` +
+        "charts it is frame " +
         `${frame.toLocaleString("en-US")}, recorded as ${duration(length)} long. ${slowest}`,
     ),
     make(
