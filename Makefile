@@ -19,7 +19,7 @@ build: ## build the keel command, the libraries, the headers and the peer alloca
 demo: ## build, then record and compare a real program and a real game, with a page for each
 	@scripts/demo.sh announce
 	@scripts/setup.sh build
-	@scripts/build.sh
+	@scripts/build.sh demo
 	@scripts/demo.sh
 
 test: ## run the tests that a change needs; the others run in `make test-all`
