@@ -47,16 +47,17 @@ build_others() {
     cp -r tests/programs "$build/lib/keel/programs"
 
     say "libkeel-secure (C)"
-    logged cmake -S . -B "$build/cmake-secure" -G Ninja -DKEEL_OUTPUT_DIR="$build" -DKEEL_SECURE=ON \
-        -DKEEL_TESTS=OFF
+    logged cmake -S . -B "$build/cmake-secure" -G Ninja -DKEEL_OUTPUT_DIR="$build" \
+        -DKEEL_SECURE=ON -DKEEL_TESTS=OFF
     logged cmake --build "$build/cmake-secure" --target flavour
 
     say "libkeel-debug (C)"
-    logged cmake -S . -B "$build/cmake-debug" -G Ninja -DKEEL_OUTPUT_DIR="$build" -DKEEL_DEBUG=ON \
-        -DKEEL_TESTS=OFF
+    logged cmake -S . -B "$build/cmake-debug" -G Ninja -DKEEL_OUTPUT_DIR="$build" \
+        -DKEEL_DEBUG=ON -DKEEL_TESTS=OFF
     logged cmake --build "$build/cmake-debug" --target flavour
 
-    if command -v musl-gcc >/dev/null && [ "$(uname -m)" = x86_64 ] && [ -z "${KEEL_CARGO:-}" ]; then
+    if command -v musl-gcc >/dev/null && [ "$(uname -m)" = x86_64 ] &&
+        [ -z "${KEEL_CARGO:-}" ]; then
         say "the recorder for programs that use musl (C)"
         logged cmake -S . -B "$build/cmake-musl" -G Ninja -DKEEL_TESTS=OFF \
             -DCMAKE_TOOLCHAIN_FILE="$root/cmake/x86_64-linux-musl.cmake"

@@ -5,12 +5,20 @@
 //! about the others: it does nothing, so its interrupted calls would have been like its other ones.
 
 use crate::kept_runs::KeptRun;
-use crate::measured::Took;
 use keel_results::only_preempted;
 use rustc_hash::FxHashMap;
 
 /// The name of the null allocator.
 const NULL: &str = "null";
+
+/// What a call took on one allocator.
+#[derive(Clone, Copy)]
+pub(crate) struct Took {
+    /// Its length, ns.
+    pub ns: f64,
+    /// Its causes (`CAUSE_...`).
+    pub cause: u8,
+}
 
 /// What the calls of each stack took.
 pub(crate) struct Compared {

@@ -1,6 +1,6 @@
 //! What the calls of each call stack took on an allocator, from a result folder.
 
-use crate::compared::Compared;
+use crate::compared::{Compared, Took};
 use crate::debug_files::DebugFolders;
 use crate::error::BlameError;
 use crate::kept_runs::{KeptRun, kept_runs};
@@ -150,15 +150,6 @@ struct Call {
     stack: u32,
 }
 
-/// What a call took on one allocator.
-#[derive(Clone, Copy)]
-pub(crate) struct Took {
-    /// Its length, ns.
-    pub ns: f64,
-    /// Its causes (`CAUSE_...`).
-    pub cause: u8,
-}
-
 /// The time inside the calls of each frame that has calls, on each allocator, ns. In a damaged
 /// file, any number may be that of a frame, so the numbers do not index a vector.
 type FrameTimes = FxHashMap<u32, Vec<f64>>;
@@ -217,8 +208,8 @@ mod tests {
     use keel_results::CAUSE_INTERRUPTED;
     use rustc_hash::FxHashMap;
 
-    /// A call of 10 B with a page fault: its stack, its frame, and what it took on the second of two
-    /// allocators, ns.
+    /// A call of 10 B with a page fault: its stack, its frame, and what it took on the second of
+    /// two allocators, ns.
     type Case = (u32, u32, f64);
 
     fn sums(calls: &[Case], frames: Option<&FrameTimes>) -> FxHashMap<u32, Vec<f64>> {

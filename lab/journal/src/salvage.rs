@@ -40,7 +40,8 @@ pub fn is_partial(path: &Path) -> bool {
 /// changed.
 ///
 /// The journal has the metadata of the last complete row group. `ended` is `recorder killed` unless
-/// the file has lost only its footer. The function copies the file once, with memory for the largest row group.
+/// the file has lost only its footer. The function copies the file once, with memory for the
+/// largest row group.
 ///
 /// # Errors
 /// [`Error::Read`], [`Error::Truncated`] if no row group is complete, [`Error::Create`] and
