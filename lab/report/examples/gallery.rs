@@ -10,15 +10,18 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use window::Window;
 
-/// The sections of the page that are pictures as they are, each with the picture's name.
+/// The sections of the page that are pictures, each with the picture's name.
 const SECTIONS: [(&str, &str); 4] = [
     ("threads-section", "gallery-threads.webp"),
     ("lifetimes-section", "gallery-lifetimes.webp"),
     ("frames-section", "gallery-budget.webp"),
     ("sizes-section", "gallery-sizes.webp"),
 ];
+/// Long pictures are cut, each at this height.
+const CUT: [(&str, u32); 3] =
+    [("gallery-budget.webp", 641), ("gallery-pair.webp", 608), ("gallery-sizes.webp", 452)];
 const WIDTH: u32 = 1280;
-const PHONE_WIDTH: u32 = 390;
+const PHONE: [f64; 2] = [390.0, 534.0];
 const REPORT_HEIGHT: u32 = 900;
 
 fn main() {
@@ -46,6 +49,10 @@ fn open(width: u32, height: u32, images: &Path) -> Window {
 /// A picture of one element, given as JavaScript.
 fn picture(window: &Window, made: &mut BTreeSet<String>, name: &str, element: &str) {
     window.wait_until_drawn();
+    for (_, height) in CUT.iter().filter(|(cut, _)| *cut == name) {
+        let style = format!("{{maxHeight: '{height}px', overflow: 'hidden'}}");
+        window.eval(&format!("Object.assign({element}.style, {style})"));
+    }
     window.screenshot_of(name, element);
     made.insert(name.to_owned());
 }
@@ -81,14 +88,12 @@ fn choose(window: &Window, label: &str, option: &str) {
     ));
 }
 
-/// The first screens of the page at the width of a phone.
+/// The top of the page at the width of a phone.
 fn phone(page: &Path, images: &Path, made: &mut BTreeSet<String>) {
-    let window = open(PHONE_WIDTH, REPORT_HEIGHT, images);
+    let window = open(PHONE[0] as u32, REPORT_HEIGHT, images);
     window.show(page);
     window.wait_until_drawn();
-    let bottom = "document.getElementById('glance').getBoundingClientRect().bottom + scrollY";
-    let height = window.number(bottom);
-    window.screenshot_of_area("gallery-phone.webp", [0.0, 0.0, f64::from(PHONE_WIDTH), height]);
+    window.screenshot_of_area("gallery-phone.webp", [0.0, 0.0, PHONE[0], PHONE[1]]);
     made.insert("gallery-phone.webp".to_owned());
 }
 
