@@ -108,6 +108,10 @@ test-android: ## compile and link libkeel for Android; installs clang 19 (as roo
 	@scripts/setup.sh build android
 	@tests/android.sh $(BIONIC)
 
+test-dragonfly: ## compile and link libkeel for DragonFly; installs clang 19 (as root); SOURCES=a checkout of DragonFlyBSD
+	@scripts/setup.sh build android
+	@tests/dragonfly.sh $(SOURCES)
+
 test-recorded: ## record real programs with their child processes, and check their output and every journal
 	@scripts/setup.sh build test
 	@scripts/build.sh
@@ -245,4 +249,4 @@ docs: ## build the Rust documentation of the lab in target/doc
 clean: ## remove all build output
 	@rm -rf $(BUILD) target lab/peers/target lab/peers/*/target
 
-.PHONY: help setup build demo test test-all test-secure test-debug test-recorded test-programs test-attach test-systems test-neighbours test-others test-arm64 test-architectures test-posix test-musl test-windows test-lab-elsewhere test-macos test-android check format bench bench-latency bench-throughput bench-programs bench-patterns bench-suite bench-causes bench-bias bench-blind mutants prove stress soak sanitize fuzz install amalgamation crate packages packages-arm64 test-packages release gallery docs clean
+.PHONY: help setup build demo test test-all test-secure test-debug test-recorded test-programs test-attach test-systems test-neighbours test-others test-arm64 test-architectures test-posix test-musl test-windows test-lab-elsewhere test-macos test-android test-dragonfly check format bench bench-latency bench-throughput bench-programs bench-patterns bench-suite bench-causes bench-bias bench-blind mutants prove stress soak sanitize fuzz install amalgamation crate packages packages-arm64 test-packages release gallery docs clean

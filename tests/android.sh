@@ -9,7 +9,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 bionic=$(realpath -- "${1:?a checkout of bionic}")
 level=29
-failed=0
+. tests/support/linked.sh
 
 # stub MACHINE LIBRARY: assembly that defines what the library's list states for programs.
 stub() {
@@ -48,15 +48,4 @@ built() { # built MACHINE
         -DKEEL_BIONIC="$bionic" -DKEEL_STUBS="$PWD/$build-stubs" -DKEEL_MACHINE="$1" \
         -DKEEL_TESTS=OFF && cmake --build "$build"
 }
-for machine in aarch64 x86_64; do
-    if built $machine >"build/android-$machine.log" 2>&1; then
-        printf 'ok   %s: compiled and linked, libkeel.so has %d bytes\n' $machine \
-            "$(stat -Lc %s build/android-$machine/lib/libkeel.so)"
-    else
-        printf 'FAIL %s\n' $machine
-        tail -n 30 "build/android-$machine.log"
-        failed=1
-    fi
-done
-echo "nothing is run"
-exit $failed
+linked_for android libkeel.so aarch64 x86_64

@@ -7,8 +7,7 @@
 #     tests/macos.sh
 set -uo pipefail
 cd "$(dirname "$0")/.."
-mkdir -p build
-failed=0
+. tests/support/linked.sh
 built() { # built MACHINE
     local build=build/macos-$1 sections
     cmake -S . -B "$build" -G Ninja -DCMAKE_TOOLCHAIN_FILE="$PWD/cmake/zig.cmake" \
@@ -16,15 +15,4 @@ built() { # built MACHINE
     sections=$(strings -a "$build/lib/libkeel.dylib" | grep -E '^__(interpose|thread_)')
     [ "$sections" = __interpose ] || { echo "sections: $sections"; return 1; }
 }
-for machine in aarch64 x86_64; do
-    if built $machine >"build/macos-$machine.log" 2>&1; then
-        printf 'ok   %s: compiled and linked, libkeel.dylib has %d bytes\n' $machine \
-            "$(stat -Lc %s build/macos-$machine/lib/libkeel.dylib)"
-    else
-        printf 'FAIL %s\n' $machine
-        tail -n 30 "build/macos-$machine.log"
-        failed=1
-    fi
-done
-echo "nothing is run"
-exit $failed
+linked_for macos libkeel.dylib aarch64 x86_64
