@@ -65,19 +65,23 @@ foreach(name ${family})
   list(APPEND public ${name} __imp_${name})
 endforeach()
 list(TRANSFORM public PREPEND --keep-global-symbol=)
+# The linker sorts a section .pdata, the table of functions for exceptions, also when it makes an
+# object, and leaves the relocations as they were. So the section has another name meanwhile.
+file(WRITE ${PROJECT_BINARY_DIR}/object.ld "SECTIONS { .pdata_ : { *(.pdata) } } INSERT BEFORE .rdata;\n")
+# keel_windows_archive(TARGET NAME OBJECTS...)
 function(keel_windows_archive target name)
   set(object ${PROJECT_BINARY_DIR}/${name}.o)
-  add_custom_command(OUTPUT ${object} COMMAND_EXPAND_LISTS VERBATIM DEPENDS ${core_objects} ${ARGN}
-    COMMAND ${CMAKE_LINKER} -r -o ${object}.open ${core_objects} ${ARGN}
-    COMMAND ${CMAKE_OBJCOPY} --wildcard ${public} ${object}.open ${object}
+  add_custom_command(OUTPUT ${object} COMMAND_EXPAND_LISTS VERBATIM DEPENDS ${ARGN}
+    COMMAND ${CMAKE_LINKER} -r -T ${PROJECT_BINARY_DIR}/object.ld -o ${object}.open ${ARGN}
+    COMMAND ${CMAKE_OBJCOPY} --rename-section .pdata_=.pdata --wildcard ${public} ${object}.open ${object}
     COMMENT "Linking ${name}.o")
   set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
   add_library(${target} STATIC ${object})
   set_target_properties(${target} PROPERTIES OUTPUT_NAME ${name} LINKER_LANGUAGE C)
 endfunction()
-keel_windows_archive(keel_static keel${KEEL_FLAVOUR} $<TARGET_OBJECTS:keel_family>)
+keel_windows_archive(keel_static keel${KEEL_FLAVOUR} ${core_objects} $<TARGET_OBJECTS:keel_family>)
 target_sources(keel_static PRIVATE $<TARGET_OBJECTS:keel_operators>)
-keel_windows_archive(keel_api_archive keel_api${KEEL_FLAVOUR})
+keel_windows_archive(keel_api_archive keel_api${KEEL_FLAVOUR} ${core_objects})
 add_library(keel_api_static STATIC ${core_objects})
 set_target_properties(keel_api_static PROPERTIES OUTPUT_NAME keel_open LINKER_LANGUAGE C
   ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)

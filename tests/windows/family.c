@@ -127,3 +127,17 @@ TEST(a_block_of_the_heap_of_the_process_is_returned_to_it) {
     free(block);
     CHECK(!HeapValidate(heap, 0, block));
 }
+
+// Exceptions look up the code's functions in this table by a binary search.
+TEST(the_table_of_functions_is_in_order) {
+    const char* base = (const char*)GetModuleHandleW(NULL);
+    const IMAGE_DOS_HEADER* first = (const void*)base;
+    const IMAGE_NT_HEADERS* headers = (const void*)(base + first->e_lfanew);
+    const IMAGE_DATA_DIRECTORY* place =
+        &headers->OptionalHeader.DataDirectory[IMAGE_DIRECTORY_ENTRY_EXCEPTION];
+    const RUNTIME_FUNCTION* functions = (const void*)(base + place->VirtualAddress);
+    size_t count = place->Size / sizeof *functions;
+    CHECK(count > 100);
+    for (size_t i = 1; i < count; i++)
+        CHECK(functions[i - 1].EndAddress <= functions[i].BeginAddress);
+}
