@@ -4,6 +4,7 @@
 #                              of C++ as an object (override/windows/operators.cc)
 #   libkeel.a                  the same for a program without keel.dll
 #   libkeel_api.a              only kl_*
+#   keel_record.dll, libkeel_record.dll.a, libkeel_record.a    keel/recorder.h
 #   keel_open                  all objects with their internal names, for the tests
 #
 # The names with -secure are those of the secure flavour. There is no debug flavour.
@@ -60,7 +61,7 @@ target_compile_options(keel_family PRIVATE ${no_builtins})
 # One object in which only the public names are global (as keel_single_object does elsewhere).
 file(STRINGS ${override}/family.def family REGEX "^    ")
 list(TRANSFORM family STRIP)
-set(public kl_*)
+set(public kl_* .refptr.kl_*)
 foreach(name ${family})
   list(APPEND public ${name} __imp_${name})
 endforeach()
@@ -98,16 +99,30 @@ add_custom_command(TARGET keel_shared POST_BUILD COMMAND_EXPAND_LISTS VERBATIM
   COMMENT "Adding the operators to the import library")
 add_dependencies(keel_shared keel_operators)
 
-keel_includes(PUBLIC keel_shared keel_static keel_api_archive keel_api_static)
+# The linker exports all global names of an object if none is marked: these are the public ones.
+set(recorder windows.c no_reader.c state.c thread.c caches.c log.c marks.c gate.c embedded.c)
+list(TRANSFORM recorder PREPEND in_process/recorder/)
+add_library(keel_record_objects OBJECT ${recorder})
+target_include_directories(keel_record_objects PRIVATE ${PROJECT_SOURCE_DIR} in_process)
+target_link_libraries(keel_record_objects PRIVATE keel_flags)
+keel_includes(PRIVATE keel_record_objects)
+keel_windows_archive(keel_record_static keel_record $<TARGET_OBJECTS:keel_record_objects>)
+add_library(keel_record SHARED ${PROJECT_BINARY_DIR}/keel_record.o)
+set_target_properties(keel_record PROPERTIES LINKER_LANGUAGE C PREFIX "" IMPORT_PREFIX lib
+  RUNTIME_OUTPUT_DIRECTORY ${KEEL_OUTPUT_DIR}/bin)
+add_dependencies(keel_record keel_record_static)
+target_link_libraries(keel_record PRIVATE ntdll)
+target_link_libraries(keel_record_static PUBLIC ntdll)
+keel_includes(PUBLIC keel_record keel_record_static keel_shared keel_static keel_api_archive keel_api_static)
 foreach(target keel_static keel_api_archive keel_api_static)
   target_link_libraries(${target} PUBLIC ${system_libraries})
 endforeach()
 if(KEEL_INSTALL)
-  install(TARGETS keel_shared keel_static keel_api_archive)
+  install(TARGETS keel_shared keel_static keel_api_archive keel_record keel_record_static)
   install(DIRECTORY in_process/include/ TYPE INCLUDE)
 endif()
 if(PROJECT_IS_TOP_LEVEL)
-  add_custom_target(libraries DEPENDS keel_shared keel_static keel_api_archive)
+  add_custom_target(libraries DEPENDS keel_shared keel_static keel_api_archive keel_record keel_record_static)
   if(KEEL_TESTS AND EXISTS ${PROJECT_SOURCE_DIR}/tests/windows)
     add_subdirectory(tests/windows)
   endif()

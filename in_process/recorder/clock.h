@@ -6,13 +6,20 @@
 #include "journal/ring.h"
 #include <stdbool.h>
 #include <stdint.h>
+#if !defined(_WIN32)
 #include <time.h>
+#endif
 
+// In nanoseconds.
+#if defined(_WIN32)
+uint64_t clock_monotonic(void); // windows.c
+#else
 KEEL_INLINE uint64_t clock_monotonic(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
+#endif
 
 // Returns the ticks of `clock`, an enum kl_clock. If `ordered`, the clock is read after all earlier
 // loads. Then an event that depends on an event of another thread has a later time (journal/ring.h,

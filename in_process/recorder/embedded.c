@@ -4,19 +4,17 @@
 #include "keel/recorder.h"
 #include "log.h"
 #include "origin.h"
+#include "system.h"
 #include "thread.h"
 #include <errno.h>
-#include <pthread.h>
-#include <time.h>
-#include <unistd.h>
 
 // The process of the thread that is starting or stopping a recording; 0: none. A value inherited
 // from the parent of a fork is ignored.
-static _Atomic pid_t changing;
+static atomic_state changing;
 
 static bool change_begin(void) {
-    pid_t self = getpid();
-    pid_t holder = atomic_get_ordered(&changing);
+    uint32_t self = system_process();
+    uint32_t holder = atomic_get_ordered(&changing);
     while (holder != self) {
         if (atomic_try_ordered(&changing, &holder, self)) return true;
     }
@@ -41,11 +39,8 @@ static int end(void) {
     session_stop(KL_STOP_PROGRAM);
     session_wait_for_all();
     // Events on the fast path end within nanoseconds.
-    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    bool full = atomic_get_acquire(&session.spool->stopped) == KL_STOP_DISK_FULL;
-    int error = full ? ENOSPC : log_end();
-    log_release();
-    return error;
+    system_sleep_us(1000);
+    return log_end(atomic_get_acquire(&session.spool->stopped) != KL_STOP_DISK_FULL);
 }
 
 static int begin(const char* path) {
@@ -64,12 +59,9 @@ KEEL_EXPORT int kl_record_start(const char* path) {
     // recording() comes first: in a forked child it resets the state inherited from the parent.
     bool from_outside = !recording() && session.spool != NULL && session.own_log == 0;
     if (!change_begin()) return EBUSY;
-    int saved_errno = errno;
-    int cancelling;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
+    struct system_state state = system_begin();
     int error = recording() || from_outside ? EALREADY : begin(path);
-    pthread_setcancelstate(cancelling, NULL);
-    errno = saved_errno;
+    system_end(state);
     change_end();
     return error;
 }
@@ -77,19 +69,18 @@ KEEL_EXPORT int kl_record_start(const char* path) {
 KEEL_EXPORT int kl_record_stop(void) {
     recording(); // resets an inherited state, as in kl_record_start
     if (!change_begin()) return EBUSY;
-    int saved_errno = errno;
-    int cancelling;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
+    struct system_state state = system_begin();
     int error = session.own_log != 0 ? end() : EINVAL;
-    pthread_setcancelstate(cancelling, NULL);
-    errno = saved_errno;
+    system_end(state);
     change_end();
     return error;
 }
 
-// Does nothing in a forked child, because its gate is off.
+// Does nothing in a forked child, because its gate is off. If the process has ended a thread that
+// used the files, nobody may use them: they are as after a crash, from which all can be read.
 __attribute__((destructor)) static void embedded_unload(void) {
-    if (kl_record_gate.on != 0 && session.own_log != 0) kl_record_stop();
+    if (kl_record_gate.on == 0 || session.own_log == 0) return;
+    if (system_has_threads() || atomic_get(&session.users) == 0) kl_record_stop();
 }
 
 // clang-format off

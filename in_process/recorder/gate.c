@@ -4,19 +4,15 @@
 #include "host.h"
 #include "journal/ring.h"
 #include "keel/recorder.h"
+#include "system.h"
 #include <assert.h>
 #include <stdint.h>
-#include <sys/mman.h>
-
-#ifndef MADV_WIPEONFORK
-#define MADV_WIPEONFORK 18
-#endif
 
 KEEL_ALIGNED(KL_PAGE_BYTES) KEEL_EXPORT struct kl_record_gate kl_record_gate;
 static_assert(sizeof kl_record_gate == KL_PAGE_BYTES, "the gate fills its page");
 
 void host_prepare(void) {
-    madvise(&kl_record_gate, sizeof kl_record_gate, MADV_WIPEONFORK);
+    system_wipe_on_fork(&kl_record_gate, sizeof kl_record_gate);
 }
 
 void host_stopped(void) {

@@ -168,7 +168,7 @@ static int loads_read(struct dl_phdr_info* info, size_t size, void* data) {
 void hooks_renew(void) {
     uint64_t loads = 0;
     if (atomic_get(&active) == 0) return;
-    sigset_t before = signals_block();
+    signal_set before = signals_block();
     if (atomic_swap_ordered(&renewing, 1) == 0) {
         bool forked = atomic_get_ordered(&forks) != 0;
         if (!forked) dl_iterate_phdr(loads_read, &loads);

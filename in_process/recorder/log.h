@@ -19,13 +19,11 @@ bool log_prepare_ring(uint32_t index);
 // may call it. False: the file could not be written, but its contents stay readable.
 bool log_write_ring(struct kl_ring_entry* entry);
 
-// Writes all rings to the file, ends the file and removes NAME.rings. Returns 0 or the errno. No
-// thread may record any more or use `session`.
-int log_end(void);
-
-// Unmaps the rings; `session` has none afterwards. Another thread may still be writing an event,
-// for any length of time. Therefore the addresses of the used rings stay mapped until the process
-// ends, as memory that is never read. This costs address space but no memory.
-void log_release(void);
+// Writes all rings to the file and ends it, unless an earlier write failed (`is_whole` is false).
+// Removes NAME.rings if all is written. Returns 0 or the errno. `session` has no rings afterwards.
+// No thread may record any more or use `session`, but one may still be writing an event, for any
+// length of time. Therefore the addresses of the used rings stay mapped until the process ends, as
+// memory that is never read. This costs address space but, on Linux, no memory.
+int log_end(bool is_whole);
 
 #endif

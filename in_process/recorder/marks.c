@@ -22,6 +22,7 @@ KEEL_EXPORT void kl_record_mark_now(const char* text) {
     text_record(KL_RING_MARK, text, length);
 }
 
+#if !defined(_WIN32)
 // A mark of the thread, with a text that lab/check recognises.
 KEEL_EXPORT void kl_record_zone_now(const char* name, int begins) {
     if (name == NULL || !recording()) return;
@@ -34,6 +35,7 @@ KEEL_EXPORT void kl_record_zone_now(const char* name, int begins) {
     text[length + rest] = 0;
     kl_record_mark_now(text);
 }
+#endif
 
 KEEL_EXPORT void kl_record_thread_name_now(const char* name) {
     if (name == NULL || !recording()) return;

@@ -252,7 +252,7 @@ uint32_t patches_apply(uintptr_t entry, uintptr_t* theirs) {
         object_end = object.end;
     }
     uint32_t state = process_state();
-    sigset_t before = signals_block();
+    signal_set before = signals_block();
     for (size_t first = 0, last; first < patch_count && state == KL_PATCHES_DONE; first = last) {
         for (last = first; last < patch_count && patches[last].inode == patches[first].inode;)
             last++;

@@ -2,7 +2,9 @@
 
 #include "clock.h"
 #include "host.h"
+#include "linux.h"
 #include "sampled.h"
+#include "system.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -17,14 +19,8 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
-#ifndef MADV_WIPEONFORK
-#define MADV_WIPEONFORK 18
-#endif
 
 enum { SPOOLS_PER_PID_MAX = 10000, READER_SILENCE_MS = 2000, ROOM_WAIT_MS = 5000 };
-
-struct session_page session_page;
-struct session session;
 
 // A forked child keeps this value, so that a child that is not followed needs no system call except
 // getpid.
@@ -35,10 +31,6 @@ static char executed_path[PATH_MAX]; // in a process that may be recorded
 
 static size_t spool_bytes(void) {
     return kl_ring_offset(KL_RING_MAX);
-}
-
-struct kl_ring* session_ring(uint32_t index) {
-    return (struct kl_ring*)((char*)session.spool + session.rings[index].offset);
 }
 
 static bool session_path(char path[static PATH_MAX], const char* folder, const char* name) {
@@ -58,17 +50,10 @@ static void session_unlink(const char* folder, const char* name) {
     if (session_path(path, folder, name)) unlink(path);
 }
 
-void* session_map(int file, size_t bytes) {
-    void* memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
-    if (memory == MAP_FAILED) return NULL;
-    madvise(memory, bytes, MADV_DONTFORK);
-    return memory;
-}
-
 static bool control_map(const char* folder) {
     int file = session_open(folder, "control", O_RDWR);
     if (file < 0) return false;
-    struct kl_control* control = session_map(file, KL_PAGE_BYTES);
+    struct kl_control* control = linux_map(file, KL_PAGE_BYTES);
     close(file);
     if (control == NULL) return false;
     if (control->magic != KL_CONTROL_MAGIC || control->version != KL_RING_VERSION) {
@@ -118,83 +103,12 @@ static int spool_map(const char* folder) {
     int error = !fits ? EFBIG : ftruncate(file, (off_t)spool_bytes()) == 0 ? 0 : errno;
     if (error == 0) error = spool_reserve(file);
     if (error == 0) {
-        session.spool = session_map(file, spool_bytes());
+        session.spool = linux_map(file, spool_bytes());
         if (session.spool == NULL) error = errno;
     }
     close(file);
     if (error != 0) session_unlink(folder, name);
     return error;
-}
-
-static void file_read(const char* path, char* text, size_t bytes) {
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0) return;
-    ssize_t got = read(file, text, bytes - 1);
-    text[got > 0 ? got : 0] = '\0';
-    close(file);
-}
-
-// Appends the line if it describes mapped code of a file.
-static size_t maps_take_line(const char* line, size_t length, char* text, size_t capacity) {
-    const char* space = memchr(line, ' ', length);
-    bool code = space != NULL && (size_t)(space - line) + 4 < length && space[3] == 'x';
-    if (!code || memchr(line, '/', length) == NULL || length + 1 > capacity) return 0;
-    memcpy(text, line, length);
-    text[length] = '\n';
-    return length + 1;
-}
-
-size_t session_maps(char* text, size_t bytes) {
-    int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-    if (file < 0) return 0;
-    char buffer[4096 + PATH_MAX];
-    size_t held = 0;
-    size_t taken = 0;
-    for (;;) {
-        ssize_t got = read(file, buffer + held, sizeof buffer - held);
-        if (got <= 0) break;
-        held += (size_t)got;
-        const char* line = buffer;
-        const char* end;
-        while ((end = memchr(line, '\n', held - (size_t)(line - buffer))) != NULL) {
-            taken += maps_take_line(line, (size_t)(end - line), text + taken, bytes - taken);
-            line = end + 1;
-        }
-        held -= (size_t)(line - buffer);
-        memmove(buffer, line, held);
-        if (held == sizeof buffer) held = 0; // no line is that long
-    }
-    close(file);
-    return taken;
-}
-
-// A container has a namespace of its own, in which other processes have the same numbers.
-static uint64_t pid_namespace(void) {
-    char link[32] = ""; // pid:[4026531836]
-    ssize_t length = readlink("/proc/self/ns/pid", link, sizeof link - 1);
-    const char* inode = length > 0 ? strchr(link, '[') : NULL;
-    return inode != NULL ? strtoull(inode + 1, NULL, 10) : 0;
-}
-
-void session_describe(uint64_t magic) {
-    struct kl_spool* spool = session.spool;
-    session.rings = (struct kl_ring_entry*)((char*)spool + KL_PAGE_BYTES);
-    spool->version = KL_RING_VERSION;
-    spool->pid = (uint32_t)getpid();
-    spool->pid_namespace = pid_namespace();
-    snprintf(spool->allocator, sizeof spool->allocator, "%s", host_allocator());
-    snprintf(spool->other_allocator, sizeof spool->other_allocator, "%s", host_other_allocator());
-    ssize_t length = readlink("/proc/self/exe", spool->program, sizeof spool->program - 1);
-    spool->program[length > 0 ? length : 0] = '\0';
-    file_read("/proc/self/cmdline", spool->arguments, sizeof spool->arguments);
-    session.rings[0] = (struct kl_ring_entry){
-        .offset = kl_ring_offset(0), .slots = kl_ring_slots(0), .state = KL_RING_FREE_STATE};
-    spool->maps_bytes = (uint32_t)session_maps((char*)spool + KL_SPOOL_MAPS, KL_MAPS_BYTES);
-    spool->clock = session.clock;
-    spool->prepared = 1;
-    spool->started_ticks = clock_ticks(session.clock, true);
-    spool->magic = magic;
-    atomic_set_release(&spool->ready, 1);
 }
 
 static void session_announce(void) {
@@ -261,7 +175,7 @@ void session_start(void) {
     int saved_errno = errno;
     session_reset();
     // A child inherits this advice. To give it again costs little.
-    madvise(&session_page, sizeof session_page, MADV_WIPEONFORK);
+    system_wipe_on_fork(&session_page, sizeof session_page);
     if (environ == NULL) {
         // ld.so allocates before the C library has its environment: try again at the next call.
         atomic_set_release(&session_page.state, SESSION_UNKNOWN);
@@ -281,36 +195,6 @@ bool session_release(void) {
     session.spool = NULL;
     session.rings = NULL;
     return true;
-}
-
-void session_stop(enum kl_stop reason) {
-    struct kl_spool* spool = session.spool;
-    uint32_t none = KL_STOP_NONE;
-    uint64_t now = clock_ticks(session.clock, true);
-    uint64_t never = 0;
-    atomic_try_ordered(&spool->stop_ticks, &never, now);
-    atomic_try_ordered(&spool->stopped, &none, (uint32_t)reason);
-    atomic_set_ordered(&session_page.state, SESSION_OFF);
-    sampled_end();
-    host_stopped();
-}
-
-// Either this thread reads OFF here, or session_wait_for_all waits for this thread.
-bool session_enter(void) {
-    atomic_add_ordered(&session.users, 1);
-    if (atomic_get_ordered(&session_page.state) == SESSION_ON) return true;
-    session_leave();
-    return false;
-}
-
-void session_leave(void) {
-    atomic_sub_release(&session.users, 1);
-}
-
-void session_wait_for_all(void) {
-    enum { POLL_US = 50 };
-    while (atomic_get_acquire(&session.users) != 0)
-        nanosleep(&(struct timespec){.tv_nsec = POLL_US * 1000}, NULL);
 }
 
 void session_wait(_Atomic uint32_t* word, uint32_t expected, uint32_t timeout_ms) {
@@ -337,7 +221,7 @@ static bool process_is_dead(uint32_t pid) {
     char path[32];
     char text[256] = "";
     snprintf(path, sizeof path, "/proc/%u/stat", pid);
-    file_read(path, text, sizeof text);
+    linux_read_file(path, text, sizeof text);
     const char* name_end = strrchr(text, ')');
     return name_end != NULL && name_end[1] == ' ' && (name_end[2] == 'Z' || name_end[2] == 'X');
 }
@@ -349,7 +233,7 @@ int session_start_in(const char* folder) {
     atomic_set_release(&session_page.state, SESSION_OFF);
     if (!session_release()) return EBUSY;
     session_reset();
-    madvise(&session_page, sizeof session_page, MADV_WIPEONFORK);
+    system_wipe_on_fork(&session_page, sizeof session_page);
     memcpy(known_folder, folder, strlen(folder) + 1);
     known_root_pid = 0;
     errno = 0;

@@ -81,14 +81,6 @@ void session_wait_for_all(void);
 // Fills in the header of `session.spool` and sets `ready`.
 void session_describe(uint64_t magic);
 
-// Maps a file that the program and the reader share. A forked child does not inherit the mapping,
-// so it cannot write into its parent's rings. On failure returns NULL and sets errno.
-void* session_map(int file, size_t bytes);
-
-// Writes the lines of /proc/self/maps for object files with code. Returns the length; lines that do
-// not fit are omitted. Allocates nothing.
-size_t session_maps(char* text, size_t bytes);
-
 // The ring with this index, which must have memory.
 struct kl_ring* session_ring(uint32_t index);
 

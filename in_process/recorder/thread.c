@@ -4,16 +4,8 @@
 #include "host.h"
 #include "log.h"
 #include "signals.h"
-#include <errno.h>
-#include <pthread.h>
+#include "system.h"
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
 
 // A thread that waits is woken when its wait can end. It looks by itself only for the end of the
 // reader.
@@ -23,8 +15,6 @@ _Thread_local struct thread recorder_thread = {.head = INDEX_NONE};
 
 static atomic_state thread_serials;
 static atomic_state rings_taken; // the first ring that may be free
-static pthread_key_t thread_key;
-static bool thread_key_valid;
 
 // clang-format off
 // ---- Waiting for the reader ---------------------------------------------------------------------
@@ -39,7 +29,7 @@ static bool ring_write_out(struct kl_ring_entry* entry, uint64_t needed) {
     struct kl_ring* ring = entry_ring(entry);
     if (needed <= atomic_get(&ring->tail) + entry->slots) return true;
     uint64_t began = ticks();
-    sigset_t before = signals_block();
+    signal_set before = signals_block();
     bool written = log_write_ring(entry);
     signals_restore(before);
     ring->stalls++;
@@ -174,8 +164,7 @@ static struct event thread_begin_event(struct thread* thread) {
     // The thread that created this thread stored its own events before. From now on both threads
     // read ordered times.
     if (thread->serial > 1) atomic_set(&session.threaded, 1);
-    uint64_t tid = (uint64_t)syscall(SYS_gettid);
-    return (struct event){ticks(), tid, thread->serial, KL_RING_THREAD_BEGIN};
+    return (struct event){ticks(), system_thread(), thread->serial, KL_RING_THREAD_BEGIN};
 }
 
 // Records one event in a ring that is taken only for this event.
@@ -217,7 +206,7 @@ static uint64_t touched_end(struct kl_ring_entry* entry) {
 
 // Touches pages until the slot of this index is in one: each time four times as many as before in
 // one system call, so that a thread that records little touches little, and the others have few
-// page faults. Older kernels do not support it.
+// page faults.
 static void ring_touch(struct kl_ring_entry* entry, uint64_t index) {
     enum { GROWTH = 5 };
     struct kl_ring* ring = entry_ring(entry);
@@ -225,7 +214,7 @@ static void ring_touch(struct kl_ring_entry* entry, uint64_t index) {
     while (index >= touched_end(entry)) {
         uint64_t begin = (ring->touched_pages == 0 ? 1 : ring->touched_pages) * KL_PAGE_BYTES;
         uint64_t end = begin * GROWTH < bytes ? begin * GROWTH : bytes;
-        madvise((char*)ring + begin, end - begin, MADV_POPULATE_WRITE);
+        system_touch((char*)ring + begin, end - begin);
         ring->touched_pages = (uint32_t)(end / KL_PAGE_BYTES);
     }
 }
@@ -314,7 +303,7 @@ static bool thread_attach(struct thread* thread) {
     atomic_order_for_signals();
     thread->busy = false;
     // May call calloc, which uses the ring.
-    if (attached && thread_key_valid) pthread_setspecific(thread_key, thread);
+    if (attached) system_watch_thread(thread);
     return attached;
 }
 
@@ -325,7 +314,7 @@ static bool thread_is_stale(const struct thread* thread) {
 static void thread_return_ring(struct thread* thread) {
     char name[16] = "";
     uint64_t halves[2];
-    prctl(PR_GET_NAME, name);
+    system_thread_name(name);
     memcpy(halves, name, sizeof halves);
     record(KL_RING_THREAD_END, ticks(), (const void*)halves[0], halves[1], 0);
     thread->closed = true;
@@ -346,7 +335,7 @@ static void thread_detach(void* value) {
     struct thread* thread = value;
     if (session_state() != SESSION_ON || thread->slots == NULL) return;
     if (++thread->passes < DESTRUCTOR_PASSES) {
-        pthread_setspecific(thread_key, thread);
+        system_watch_thread(thread);
         return;
     }
     if (!session_enter()) return;
@@ -394,7 +383,7 @@ static void event_record_first(struct thread* thread, struct event event) {
 
 // Drops a ring of an earlier recording.
 static void thread_renew(struct thread* thread) {
-    sigset_t before = signals_block();
+    signal_set before = signals_block();
     thread_set_head(thread, INDEX_NONE);
     thread->slots = NULL;
     thread->limit = 0;
@@ -403,26 +392,12 @@ static void thread_renew(struct thread* thread) {
     signals_restore(before);
 }
 
-// A slow path must not be cancelled, but it calls functions that are cancellation points.
-struct slow {
-    int saved_errno;
-    int cancelling;
-};
-static struct slow slow_begin(void) {
-    struct slow slow = {errno, PTHREAD_CANCEL_ENABLE};
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &slow.cancelling);
-    return slow;
-}
-static void slow_end(struct slow slow) {
-    pthread_setcancelstate(slow.cancelling, NULL);
-    errno = slow.saved_errno;
-}
-
 void thread_record_slow(uint64_t index, struct event event) {
     struct thread* thread = &recorder_thread;
-    struct slow slow = slow_begin();
+    // A slow path must not be cancelled, but it calls functions that are cancellation points.
+    struct system_state state = system_begin();
     if (!session_enter()) { // the recording has ended during the call
-        slow_end(slow);
+        system_end(state);
         return;
     }
     bool stale = thread_is_stale(thread);
@@ -435,7 +410,7 @@ void thread_record_slow(uint64_t index, struct event event) {
         event_record_first(thread, event);
     }
     session_leave();
-    slow_end(slow);
+    system_end(state);
 }
 
 // A signal handler may have interrupted an event of the old recording. That event will continue
@@ -449,9 +424,9 @@ bool thread_has_ring(void) {
     struct thread* thread = &recorder_thread;
     if (thread->slots != NULL) return true;
     if (thread->busy || thread->closed || !session_enter()) return false;
-    struct slow slow = slow_begin();
+    struct system_state state = system_begin();
     bool has_ring = thread_attach(thread);
-    slow_end(slow);
+    system_end(state);
     session_leave();
     return has_ring;
 }
@@ -497,14 +472,14 @@ bool thread_session_enter(void) {
     struct thread* thread = &recorder_thread;
     if (thread->starting) return false; // a call of the loader during host_prepare
     thread->starting = true;
-    struct slow slow = slow_begin();
+    struct system_state state = system_begin();
     uint32_t expected = SESSION_UNKNOWN;
     if (atomic_try_ordered(&session_page.state, &expected, SESSION_STARTING)) {
         static bool resolved;
         if (!resolved) {
             resolved = true;
             host_prepare();
-            thread_key_valid = pthread_key_create(&thread_key, thread_detach) == 0;
+            system_watch_threads(thread_detach);
         }
         thread_reset();
         session_start();
@@ -512,7 +487,7 @@ bool thread_session_enter(void) {
     while (session_state() == SESSION_STARTING) {
         // Another thread of a new child is starting the session, which takes microseconds.
     }
-    slow_end(slow);
+    system_end(state);
     thread->starting = false;
     return session_state() == SESSION_ON;
 }
@@ -522,5 +497,5 @@ __attribute__((constructor)) static void recorder_load(void) {
     if (session_state() == SESSION_UNKNOWN) thread_session_enter();
     // The first call of the recorder cannot do this: it may be a malloc inside pthread_atfork,
     // under the lock of pthread_atfork.
-    pthread_atfork(NULL, NULL, forked_child);
+    system_on_fork(forked_child);
 }

@@ -33,14 +33,22 @@
  * file or the same one. Recordings are independent. If a block is older than the recording, its
  * free is recorded as a free of a foreign block. A thread appears in a recording when it records
  * its first event there. Name the threads again in each recording. After a recording has ended, the
- * address space of its rings stays reserved, but their memory is returned to the system. The size
+ * address space of its rings stays reserved, but their memory is returned to the system (Windows
+ * keeps it committed). The size
  * of a ring depends on how many threads record at the same time: 1 MiB for each of the first 4
  * threads, 260 KiB for each of the next 60, 68 KiB for each of the next 192, and 20 KiB for each
  * further thread.
  *
  * CRASHES. If the program crashes or is killed, the events that it recorded before are in
  * game.spool and game.spool.rings. `keel import game.spool` reads both files. kl_record_stop and a
- * normal exit remove the second file. */
+ * normal exit remove the second file.
+ *
+ * WINDOWS. Programs of GCC and clang for mingw-w64 record from inside. Link libkeel_record.a and
+ * -lntdll, or keel_record.dll. `path` is in UTF-8. keel imports the files on every system, also
+ * after TerminateProcess. Where a file system has no sparse files, game.spool.rings takes 187 MiB.
+ * A normal exit with keel_record.dll keeps the second file if Windows has ended a thread while it
+ * wrote to the first one. GetLastError is preserved. KEEL_ZONE_BEGIN and KEEL_ZONE_END do
+ * nothing. */
 #ifndef KEEL_RECORDER_H
 #define KEEL_RECORDER_H
 
@@ -190,11 +198,15 @@ KL_RECORD_INLINE void kl_record_thread_name(const char* name) {
  * record` intercepts. They need no library: outside of a recording they test a pointer, and during
  * a recording each of them stores two to fifteen events. In C++, keel::zone begins a zone and ends
  * it at the end of its block. */
+#if defined(_WIN32) /* where `keel record` does not exist */
+#define KEEL_ZONE_AT(name, begins) ((void)(name))
+#else
 __attribute__((weak)) void kl_record_zone_now(const char* name, int begins);
 #define KEEL_ZONE_AT(name, begins)                                                                 \
     do {                                                                                           \
         if (kl_record_zone_now) kl_record_zone_now(name, begins);                                  \
     } while (0)
+#endif
 #define KEEL_ZONE_BEGIN(name) KEEL_ZONE_AT(name, 1)
 #define KEEL_ZONE_END(name) KEEL_ZONE_AT(name, 0)
 

@@ -6,6 +6,8 @@
 #define KEEL_TESTS_WINDOWS_POSIX_H
 
 #include "check.h"
+#include <direct.h>
+#include <io.h>
 #include <process.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,6 +80,12 @@ POSIX_INLINE char* realpath(const char* path, char* resolved) {
 #define sigjmp_buf jmp_buf
 #define sigsetjmp(place, mask) setjmp(place)
 #define siglongjmp longjmp
+
+/* ---- files ---- */
+#define mkdir(path, mode) _mkdir(path)
+POSIX_INLINE char* mkdtemp(char* path) {
+    return _mktemp(path) != NULL && _mkdir(path) == 0 ? path : NULL;
+}
 #define WIFSIGNALED(status) ((status) == 3)
 #define WTERMSIG(status) ((status) == 3 ? SIGABRT : 0)
 #define WIFEXITED(status) ((status) != 3)
