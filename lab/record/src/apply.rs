@@ -184,6 +184,7 @@ impl Applier {
         self.retire_threads(names);
         let unnamed = self.origins.unnamed();
         (self.facts.modules, self.facts.stacks) = self.origins.finish();
+        #[cfg(target_os = "linux")]
         if let Some(code) = &names.code {
             code.name(&mut self.facts.stacks);
         }

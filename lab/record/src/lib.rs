@@ -6,64 +6,100 @@
 //!   (journal/ring.h)      copies,       orders, numbers      (its own thread)
 //!                         never waits   the objects
 //! ```
+//!
+//! That needs Linux. The import of what a program has recorded itself (`keel/recorder.h`) and the
+//! removal of modules from a journal exist on every system.
+
+#![cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only recordings use it"))]
 
 mod apply;
 mod assemble;
-#[cfg(target_arch = "x86_64")]
-mod attach;
-#[cfg(not(target_arch = "x86_64"))]
-#[path = "attach/unsupported.rs"]
-mod attach;
-mod beside;
 mod caches;
 mod clock;
-mod collector;
-mod contained;
 mod described;
-mod encode;
-mod error;
 mod filter;
-mod image;
-mod latest;
-mod launch;
-mod lineage;
 mod live;
 mod log;
-mod machine;
-mod memory;
-mod namespace;
 mod origins;
-mod output;
-mod paths;
-mod perf_map;
-mod program;
-mod program_file;
 mod prologue;
-mod recent;
-mod recording;
 mod ring;
 mod rows;
+mod spool;
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod attach;
+#[cfg(all(target_os = "linux", not(target_arch = "x86_64")))]
+#[path = "attach/unsupported.rs"]
+mod attach;
+#[cfg(target_os = "linux")]
+mod beside;
+#[cfg(target_os = "linux")]
+mod collector;
+#[cfg(target_os = "linux")]
+mod contained;
+#[cfg(target_os = "linux")]
+mod encode;
+#[cfg(target_os = "linux")]
+mod error;
+#[cfg(target_os = "linux")]
+mod image;
+#[cfg(target_os = "linux")]
+mod latest;
+#[cfg(target_os = "linux")]
+mod launch;
+#[cfg(target_os = "linux")]
+mod lineage;
+#[cfg(target_os = "linux")]
+mod machine;
+#[cfg(target_os = "linux")]
+mod memory;
+#[cfg(target_os = "linux")]
+mod namespace;
+#[cfg(target_os = "linux")]
+mod output;
+#[cfg(target_os = "linux")]
+mod paths;
+#[cfg(target_os = "linux")]
+mod perf_map;
+#[cfg(target_os = "linux")]
+mod program;
+#[cfg(target_os = "linux")]
+mod program_file;
+#[cfg(target_os = "linux")]
+mod recent;
+#[cfg(target_os = "linux")]
+mod recording;
+#[cfg(target_os = "linux")]
 mod session;
+#[cfg(target_os = "linux")]
 mod unseen;
+#[cfg(target_os = "linux")]
 mod wait;
+#[cfg(target_os = "linux")]
 mod watch;
 
-pub use attach::attach_with;
-pub use error::Error;
 pub use filter::{Kept, skip_modules};
 pub use log::{Imported, LogError, import_log, is_log};
-pub use recording::{check, record, record_with};
-pub use wait::{Last, Signal, Wait, When};
-pub use watch::{Counts, Latency, Snapshot, StackCounts};
+#[cfg(target_os = "linux")]
+pub use {
+    attach::attach_with,
+    error::Error,
+    recording::{check, record, record_with},
+    wait::{Last, Signal, Wait, When},
+    watch::{Counts, Latency, Snapshot, StackCounts},
+};
 
-use std::ffi::OsString;
-use std::path::PathBuf;
-use std::process::ExitStatus;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+#[cfg(target_os = "linux")]
+use std::{
+    ffi::OsString,
+    path::PathBuf,
+    process::ExitStatus,
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 
 /// The options of a recording.
+#[cfg(target_os = "linux")]
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The program as the user named it: a path, or a name in `search_path`.
@@ -120,6 +156,7 @@ pub struct Options {
 }
 
 /// Which allocations are recorded, if not all ([`keel_journal::Sampling`]).
+#[cfg(target_os = "linux")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
     /// The mean distance of samples in allocated bytes; 1 to [`Sample::MOST_BYTES`].
@@ -128,12 +165,14 @@ pub struct Sample {
     pub seed: u64,
 }
 
+#[cfg(target_os = "linux")]
 impl Sample {
     /// The largest distance.
     pub const MOST_BYTES: u64 = 1 << 33;
 }
 
 /// How a program is watched.
+#[cfg(target_os = "linux")]
 #[derive(Clone, Debug)]
 pub struct Watch {
     /// The length of an interval.
@@ -145,6 +184,7 @@ pub struct Watch {
 }
 
 /// The progress of a recording.
+#[cfg(target_os = "linux")]
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
     /// Since its start.
@@ -162,6 +202,7 @@ pub struct Progress {
 }
 
 /// A recording that has ended.
+#[cfg(target_os = "linux")]
 #[derive(Debug)]
 pub struct Recorded {
     /// How the program ended; success if it still runs.
@@ -188,6 +229,7 @@ pub struct Recorded {
 }
 
 /// A stop of one of the threads of an attached program, and what it cost.
+#[cfg(target_os = "linux")]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Visit {
     /// The thread.
@@ -201,6 +243,7 @@ pub struct Visit {
 }
 
 /// The journal of one program image.
+#[cfg(target_os = "linux")]
 #[derive(Debug)]
 pub struct Journal {
     /// The file; `None` for an image without any operation, which gets none.

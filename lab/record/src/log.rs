@@ -14,12 +14,11 @@ use crate::filter;
 use crate::origins;
 use crate::ring::{self, RawEvent, SpoolHeader};
 use crate::rows::{self, Filter, Names, RowSink, Taken};
-use crate::session::{Spool, arguments, text};
+use crate::spool::{Spool, arguments, text};
 use keel_journal::{Event, Metadata, Origin, Writer};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt as _;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 /// The result of [`import_log`].
@@ -75,10 +74,15 @@ pub enum LogError {
     Journal(#[from] keel_journal::Error),
 }
 
+fn read_at(mut file: &File, into: &mut [u8], at: u64) -> io::Result<()> {
+    file.seek(SeekFrom::Start(at))?;
+    file.read_exact(into)
+}
+
 /// Whether this file is a program's recording of itself.
 pub fn is_log(path: &Path) -> bool {
     let mut magic = [0; 8];
-    let read = File::open(path).and_then(|file| file.read_exact_at(&mut magic, 0));
+    let read = File::open(path).and_then(|file| read_at(&file, &mut magic, 0));
     read.is_ok() && u64::from_le_bytes(magic) == ring::LOG_MAGIC
 }
 
@@ -202,7 +206,7 @@ struct Chunk {
 impl Chunk {
     fn read(file: &File, at: u64) -> io::Result<Option<Chunk>> {
         let mut bytes = [0; CHUNK_BYTES];
-        match file.read_exact_at(&mut bytes, at) {
+        match read_at(file, &mut bytes, at) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
             result => result?,
         }
@@ -227,7 +231,7 @@ impl Log {
         let file = File::open(path)?;
         let length = file.metadata()?.len();
         let mut page = vec![0; ring::PAGE_BYTES];
-        file.read_exact_at(&mut page, 0)?;
+        read_at(&file, &mut page, 0)?;
         let header = SpoolHeader::parse(&page);
         let (mut rings, mut maps) = (BTreeMap::<u32, Vec<Piece>>::new(), Vec::new());
         let (mut moments, mut stalls) = (Vec::new(), BTreeMap::new());
@@ -257,7 +261,7 @@ impl Log {
                 }
                 ring::CHUNK_MAPS => {
                     let mut text = vec![0; present as usize];
-                    file.read_exact_at(&mut text, at)?;
+                    read_at(&file, &mut text, at)?;
                     maps.push(String::from_utf8_lossy(&text).into_owned());
                 }
                 ring::CHUNK_END => ended = true,
@@ -293,7 +297,7 @@ impl Log {
 
     fn load(&self, piece: Piece) -> io::Result<Vec<RawEvent>> {
         let mut bytes = vec![0; (piece.count * EVENT_BYTES) as usize];
-        self.file.read_exact_at(&mut bytes, piece.at)?;
+        read_at(&self.file, &mut bytes, piece.at)?;
         Ok(bytes.chunks_exact(EVENT_BYTES as usize).map(RawEvent::parse).collect())
     }
 

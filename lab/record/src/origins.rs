@@ -5,6 +5,8 @@ use crate::ring::{self, RawEvent};
 use keel_journal::{Module, Origin, Stacks};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
 
 /// Code in the program's address space.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +39,8 @@ pub fn parse_maps(text: &str) -> Vec<Mapping> {
         let number = |text: &str| u64::from_str_radix(text, 16).ok();
         let (start, end, offset) = (number(start)?, number(end)?, number(offset)?);
         // Memory of `memfd_create` has a name, but no file: .NET puts its code there.
-        let is_file = path.starts_with('/') && !path.starts_with("/memfd:");
+        let has_path = path.starts_with('/') || path.get(1..3) == Some(":/"); // Windows
+        let is_file = has_path && !path.starts_with("/memfd:");
         let path = if is_file { path.to_owned() } else { String::new() };
         (permissions.as_bytes().get(2) == Some(&b'x')).then_some(Mapping {
             start,
@@ -359,10 +362,21 @@ impl Origins {
     /// Returns modules and stacks; the build ids are read from the files now.
     pub fn finish(mut self) -> (Vec<Module>, Stacks) {
         for module in &mut self.modules {
-            module.build_id = crate::program::build_id(module.path.as_ref()).unwrap_or_default();
+            module.build_id = build_id(module.path.as_ref()).unwrap_or_default();
         }
         (self.modules, self.stacks)
     }
+}
+
+/// The build id of an object file.
+fn build_id(path: &Path) -> Option<String> {
+    use object::Object as _;
+    let file = File::open(path).ok()?;
+    // SAFETY: an object file. If it shrank meanwhile, the programs that use it would crash as well.
+    let map = unsafe { memmap2::Mmap::map(&file) }.ok()?;
+    let object = object::File::parse(&*map).ok()?;
+    let id = object.build_id().ok()??;
+    Some(id.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// The name of a stack, in an operation's extra.

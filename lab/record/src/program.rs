@@ -261,15 +261,6 @@ pub fn check_recordable(path: &Path) -> Result<(), Error> {
     Err(not_recordable(&path, reason.to_owned()))
 }
 
-/// The build id in an ELF file, in hexadecimal digits.
-pub fn build_id(path: &Path) -> Option<String> {
-    use object::Object as _;
-    let file = Mapped::open(path).ok()?;
-    let object = object::File::parse(file.bytes()).ok()?;
-    let id = object.build_id().ok()??;
-    Some(id.iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
 #[cfg(test)]
 #[path = "program_tests.rs"]
 mod tests;

@@ -1,5 +1,6 @@
 //! The assembler's output: rows for a sink, and metadata.
 
+#[cfg(target_os = "linux")]
 use crate::perf_map::PerfMap;
 use keel_journal::{Caches, Event, Mark, Metadata, Module, Origin, Stacks, Thread};
 use rustc_hash::FxHashMap;
@@ -82,6 +83,7 @@ pub struct Names {
     /// For the others: the program's name.
     pub program: String,
     /// The map of the code that the program made, if it wrote one.
+    #[cfg(target_os = "linux")]
     pub code: Option<PerfMap>,
     /// The object files that the process had mapped.
     pub files: BTreeSet<PathBuf>,

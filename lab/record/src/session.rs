@@ -1,17 +1,16 @@
-//! The session's folder and its spools: the reader's side of `journal/ring.h`.
-//!
-//! The recorded program can write anything into this memory. Nothing read from it is used as an
-//! address or a length without a check of its bounds.
+//! The session's folder and its spools: the reader's side of `journal/ring.h`, on Linux.
 
 mod files;
 mod futex;
 mod settings;
 
-use self::files::{file_is_hole, is_whole, open_spool, release, reserve};
+use self::files::{file_is_hole, open_spool, release, reserve};
 use self::futex::{futex_wait, futex_wake};
 pub use self::settings::Settings;
 use crate::contained::patch::{self, Patch};
-use crate::ring::{self, Control, RawEvent, RingEntry, RingHeader, Slot, SpoolHeader};
+use crate::ring::{self, Control, RawEvent};
+use crate::spool::is_whole;
+pub use crate::spool::{Spool, arguments, text};
 use crate::{Error, clock::Clock, program_file};
 use memmap2::MmapRaw;
 use std::cell::Cell;
@@ -23,7 +22,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 use std::sync::atomic::fence;
 use std::time::Duration;
 
@@ -279,23 +278,6 @@ fn is_own(metadata: &std::fs::Metadata) -> bool {
     metadata.uid() == unsafe { libc::geteuid() }
 }
 
-/// How often, and for how long, threads waited for free slots.
-#[derive(Clone, Copy, Default)]
-pub struct Stalls {
-    pub count: u64,
-    pub ticks: u64,
-}
-
-/// The shared memory of one image of one process.
-///
-/// It keeps no descriptor, so that thousands of processes can be recorded at the same time.
-pub struct Spool {
-    /// Its file, which is removed with this value; `None` for rings that a program left behind.
-    path: Option<PathBuf>,
-    map: MmapRaw,
-    tails: Vec<u64>,
-}
-
 impl Spool {
     /// Maps a spool; `None` while its process still initializes it.
     pub fn open(path: &Path) -> io::Result<Option<Spool>> {
@@ -315,77 +297,6 @@ impl Spool {
         std::fs::rename(path, &taken)?;
         self.path = Some(taken);
         Ok(self)
-    }
-
-    /// Maps the rings that a program left behind, for reading only.
-    pub fn open_left_behind(path: &Path) -> io::Result<Option<Spool>> {
-        let file = File::open(path)?;
-        if !is_whole(&file)? {
-            return Ok(None);
-        }
-        let map = memmap2::MmapOptions::new().map_raw_read_only(&file)?;
-        Spool::checked(map)
-    }
-
-    fn checked(map: MmapRaw) -> io::Result<Option<Spool>> {
-        let spool = Spool { path: None, map, tails: Vec::new() };
-        let header = spool.header();
-        if header.ready.load(Acquire) != 1 {
-            return Ok(None);
-        }
-        if header.magic.load(Relaxed) != ring::SPOOL_MAGIC
-            || header.version.load(Relaxed) != ring::VERSION
-        {
-            return Err(io::Error::other("it was made by another version of the recorder"));
-        }
-        Ok(Some(spool))
-    }
-
-    /// The first page.
-    pub fn header(&self) -> &SpoolHeader {
-        // SAFETY: the mapping is longer than a page and lives as long as self; the fields that
-        // change are atomics.
-        unsafe { &*self.map.as_ptr().cast::<SpoolHeader>() }
-    }
-
-    /// The object files at the image's start, as in `/proc/<pid>/maps`.
-    pub fn maps(&self) -> String {
-        let length =
-            u64::from(self.header().maps_bytes.load(Relaxed)).min(ring::MAPS_BYTES) as usize;
-        // SAFETY: inside the mapping; the program wrote it before `ready`; a later change would
-        // only damage its own journal.
-        let bytes = unsafe {
-            std::slice::from_raw_parts(self.map.as_ptr().add(ring::SPOOL_MAPS as usize), length)
-        };
-        String::from_utf8_lossy(bytes).into_owned()
-    }
-
-    /// Number of rings that have memory.
-    pub fn prepared(&self) -> u32 {
-        self.header().prepared.load(Acquire).min(ring::RING_MAX)
-    }
-
-    fn entry(&self, index: u32) -> &RingEntry {
-        assert!(index < ring::RING_MAX);
-        let at = ring::PAGE_BYTES + index as usize * size_of::<RingEntry>();
-        // SAFETY: inside the table, aligned; all fields are atomics.
-        unsafe { &*self.map.as_ptr().add(at).cast::<RingEntry>() }
-    }
-
-    fn ring(&self, index: u32) -> &RingHeader {
-        assert!(index < ring::RING_MAX);
-        // SAFETY: the offset depends on the index only and is inside the mapping; the fields that
-        // change are atomics.
-        unsafe { &*self.map.as_ptr().add(ring::ring_offset(index) as usize).cast::<RingHeader>() }
-    }
-
-    fn slot(&self, index: u32, at: u64) -> &Slot {
-        assert!(index < ring::RING_MAX);
-        let place = ring::ring_offset(index) + size_of::<RingHeader>() as u64;
-        let number = at & (u64::from(ring::ring_slots(index)) - 1);
-        // SAFETY: the slot's number is below the number of slots, so it is inside the mapping; all
-        // fields are atomics.
-        unsafe { &*self.map.as_ptr().add(place as usize).cast::<Slot>().add(number as usize) }
     }
 
     fn free_rings(&self) -> u32 {
@@ -489,94 +400,10 @@ impl Spool {
         }
     }
 
-    /// Index of the first slot that has not been released.
-    pub fn released_until(&self, index: u32) -> u64 {
-        self.ring(index).tail.load(Acquire)
-    }
-
-    /// Copies the events of the ring from index `first` on; returns the index after the last one.
-    pub fn copy_out(&self, index: u32, first: u64, last: bool, into: &mut Vec<RawEvent>) -> u64 {
-        /// Signal handlers nest no deeper than this in the few instructions between a claim and its
-        /// store.
-        const HOLES_MAX: u64 = 64;
-        let slots = ring::ring_slots(index);
-        let mut at = first;
-        // No ring reaches such an index.
-        if first > u64::MAX / 2 {
-            return first;
-        }
-        while at - first < u64::from(slots) {
-            if let Some(event) = self.event(index, at) {
-                into.push(event);
-                at += 1;
-                continue;
-            }
-            let next =
-                (at + 1..at + HOLES_MAX).find(|next| last && self.event(index, *next).is_some());
-            let Some(next) = next else { break };
-            at = next;
-        }
-        at
-    }
-
-    fn event(&self, index: u32, at: u64) -> Option<RawEvent> {
-        let slot = self.slot(index, at);
-        let word = slot.word.load(Acquire);
-        let tag = ring::lap_tag(at, ring::ring_slots(index));
-        if word & 0xff == 0 || (word >> 8) as u8 != tag {
-            return None;
-        }
-        let (time, address, size) = (&slot.time, &slot.address, &slot.size);
-        Some(RawEvent {
-            time: time.load(Relaxed),
-            address: address.load(Relaxed),
-            size: size.load(Relaxed),
-            word,
-        })
-    }
-
-    /// How often, and for how long, the program's threads waited for this process.
-    pub fn stalls(&self) -> Stalls {
-        let rings = (0..self.prepared()).map(|index| self.ring(index));
-        rings.fold(Stalls::default(), |sum, ring| Stalls {
-            count: sum.count.saturating_add(ring.stalls.load(Relaxed)),
-            ticks: sum.ticks.saturating_add(ring.stalled_ticks.load(Relaxed)),
-        })
-    }
-
-    /// The time after which the program's events are dropped, and the reason, if it has stopped
-    /// recording.
-    pub fn stopped(&self) -> Option<(u64, u32)> {
-        let header = self.header();
-        let reason = header.stopped.load(Acquire);
-        (reason != 0).then(|| (header.stop_ticks.load(Acquire), reason))
-    }
-
     /// When the image began, in ticks.
     pub fn started(&self, clock: &Clock) -> u64 {
         self.header().started_ticks.load(Relaxed).min(clock.now())
     }
-}
-
-impl Drop for Spool {
-    fn drop(&mut self) {
-        if let Some(path) = &self.path {
-            drop(std::fs::remove_file(path));
-        }
-    }
-}
-
-/// A text of the header, up to its NUL.
-pub fn text(bytes: &[u8]) -> String {
-    let bytes = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// The arguments of `/proc/<pid>/cmdline` without the program.
-pub fn arguments(bytes: &[u8]) -> Vec<String> {
-    let end = bytes.windows(2).position(|pair| pair == [0, 0]).unwrap_or(bytes.len());
-    let words = bytes[..end].split(|byte| *byte == 0).skip(1);
-    words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
 }
 
 fn session_error(path: &Path, cause: io::Error) -> Error {

@@ -21,11 +21,6 @@ pub fn open_spool(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Whether the file has the size of a spool.
-pub fn is_whole(file: &File) -> io::Result<bool> {
-    Ok(file.metadata()?.len() == ring::ring_offset(ring::RING_MAX))
-}
-
 pub fn file_is_hole(file: &File) -> bool {
     file.metadata().map_or(true, |metadata| metadata.blocks() * 512 < ring::ring_offset(1))
 }

@@ -1,7 +1,6 @@
 //! `keel import` of Keel's own files: unfinished journals, recordings made through keel/recorder.h,
 //! and journals from which modules are to be removed.
 
-#[cfg_attr(not(target_os = "linux"), path = "native/elsewhere.rs")]
 mod recordings;
 
 use crate::{format, output};
