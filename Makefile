@@ -97,7 +97,7 @@ test-windows: ## run the C tests for Windows under Wine; installs clang, mingw-w
 	@tests/windows.sh
 
 test-lab-elsewhere: ## compare keel for Windows under Wine with keel on Linux, link it for macOS (root; rustup's targets)
-	@scripts/setup.sh build lab-elsewhere
+	@scripts/setup.sh build windows lab-elsewhere
 	@scripts/build.sh
 	@tests/elsewhere.sh
 

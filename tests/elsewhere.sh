@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds the command `keel` for Windows on x86-64 with mingw-w64, and for macOS with Zig. The
 # commands that only read run under Wine: their outputs, exit codes and files are compared with
-# those of keel on Linux, byte by byte, so both must be built from the same sources. For macOS
+# those of keel on Linux, byte by byte, so both must be built from the same sources. A program that
+# records itself by keel/recorder.h runs on both: all journals have what it reports. For macOS
 # nothing is run. Where tools are missing, a line states what to install. Ends with `total: N
 # passed, N failed, N skipped`. These builds are not optimised: nothing is measured.
 #
@@ -78,6 +79,27 @@ journals() { # the sample of a game, and recordings of three programs
     "$root/build/lib/keel/samples/engine" 300 recorder.spool >/dev/null
 }
 
+# itself NAME HOW [WORD]: NAME.spool, with which the program recorded itself, and NAME.txt, what its
+# journal must contain. WORD starts the program: wine, or nothing.
+itself() {
+    local name=$1 how=$2
+    shift 2
+    "$@" $name.spool $how 2>/dev/null | tr -d '\r' >$name.txt
+}
+
+recordings() { # of one program for Linux, and for Windows with both libraries of the recorder
+    local how
+    cc -O2 -I"$root/in_process/include" "$root/tests/recorder/programs/totals.c" -o totals \
+        "$root/build/lib/libkeel_record.a" -pthread
+    cp "$out"/recorder/tests/{totals-{shared,static}.exe,keel_record.dll} .
+    for how in stop killed; do
+        itself linux-$how $how ./totals
+        itself static-$how $how wine totals-static.exe
+    done
+    itself shared-exit exit wine totals-shared.exe
+    rm totals totals-{shared,static}.exe keel_record.dll
+}
+
 other_inputs() { # traces of other tools, results and budgets
     local form
     for form in doom3 mtrace heaptrack android; do
@@ -104,7 +126,8 @@ verified() { # verified: stops if an input is empty or has few operations
         fi
         echo "ok   $file.parquet: $operations operations"
     done
-    for file in killed.partial recorder.spool trace.{doom3,mtrace,heaptrack,android,doom3.gz} \
+    for file in killed.partial {recorder,{linux,static}-{stop,killed},shared-exit}.spool \
+        trace.{doom3,mtrace,heaptrack,android,doom3.gz} \
         {results,stacked}/{results.json,operations.parquet}; do
         if ! [ "$(stat -c %s $file 2>/dev/null || echo 0)" -ge 1000 ]; then
             echo "FAIL input $file: it is missing, or smaller than 1,000 bytes" && cat ./*.log
@@ -118,6 +141,7 @@ inputs() { # the inputs, made by keel on Linux: the same in the folders linux an
     local folder
     mkdir -p "$out/inputs" && cd "$out/inputs" || exit 1
     journals
+    recordings
     other_inputs
     verified
     cd "$root" || exit 1
@@ -127,12 +151,12 @@ inputs() { # the inputs, made by keel on Linux: the same in the folders linux an
 # --- Comparisons
 
 # The command's own times differ from run to run. Windows separates folders with a backslash, which
-# JSON doubles.
+# JSON doubles. Wine's own services print that they crash; a crash of keel has another exit code.
 plain() {
     local file
     for file in "$out"/{linux,windows}."$1".{out,err}; do
-        sed -E 's/(built )?in [0-9.]+ s(, [0-9]+ MB\/s)?//; s/keel\.exe/keel/g; s/\\\\?/\//g' \
-            "$file" >"$file.plain"
+        sed -E 's/(built )?in [0-9.]+ s(, [0-9]+ MB\/s)?//; s/keel\.exe/keel/g; s/\\\\?/\//g
+            /^wine: /d' "$file" >"$file.plain"
     done
 }
 
@@ -230,6 +254,46 @@ imports() {
     input=trace.mtrace same 0 capture capture captured.parquet
     same 0 import-killed import killed.partial -o salvaged.parquet
     same 0 info-salvaged info --verify salvaged.parquet
+    same 0 import-recording import recorder.spool -o recorder.parquet
+    same 0 import-skip import sqlite.parquet --skip-module libc -o skipped.parquet
+}
+
+# facts JOURNAL: its counts as the program prints them, then what no clock and no address changes.
+facts() {
+    "$keel" info --json --verify "$1" | python3 -c '
+import json, sys
+journal = json.load(sys.stdin)
+facts, metadata = journal["facts"], journal["metadata"]
+counts = {count["kind"]: count["count"] for count in facts["operations_by_kind"]}
+for kind in "malloc calloc aligned realloc free free_sized".split():
+    print(kind, counts[kind])
+foreign = counts["foreign_free"] + counts["foreign_realloc"]
+print("allocated_bytes", facts["allocated_bytes"])
+print("threads", len(metadata["threads"]))
+print("frames", len(metadata["frames"]))
+print("marks", len(metadata["marks"]))
+print("foreign", foreign)
+print("repairs", metadata["repairs"], "leaked", facts["leaked"], "wrong", facts["wrong_frees"])
+print([(size["from"], size["count"], size["bytes"]) for size in facts["sizes"]["histogram"]])
+names = ("operations", "allocated_bytes", "cross_thread_releases")
+for thread in sorted(facts["threads"], key=lambda thread: thread["name"]):
+    if thread["name"].startswith("worker"):
+        print(thread["name"], *(thread[name] for name in names))'
+}
+
+of_recordings() { # Windows and Linux make the same journal of each; all have the same content
+    local name
+    for name in {linux,static}-{stop,killed} shared-exit; do
+        same 0 import-$name import $name.spool -o $name.parquet
+        facts "$out/linux/$name.parquet" >"$out/$name.facts"
+        if head -n 11 "$out/$name.facts" | cmp - "$out/linux/$name.txt" &&
+            cmp "$out/$name.facts" "$out/linux-stop.facts"; then
+            pass
+        else
+            fail "$name: not what the program has reported"
+        fi
+    done
+    echo "ok   recordings: $(tr '\n' ' ' <"$out/linux/linux-stop.txt")"
 }
 
 of_results() {
@@ -277,8 +341,6 @@ errors() {
     needs_linux check-worst check --zone thread='*' --worst sqlite.parquet
     needs_linux check-faults check --budget faults.toml sqlite.parquet
     needs_linux blame-pinned blame --pinned peak sqlite.parquet
-    needs_linux import-recording import recorder.spool -o recorder.parquet
-    needs_linux import-skip import sqlite.parquet --skip-module libc -o skipped.parquet
 }
 
 texts() { # help, manual pages and completions have what works on the system
@@ -326,6 +388,13 @@ __declspec(dllexport) BOOL WINAPI ProcessPrng(BYTE *bytes, SIZE_T count) {
 END
 }
 
+# recorder: the libraries of keel/recorder.h for Windows, and a program that records itself
+recorder() {
+    cmake -S . -B "$out/recorder" -G Ninja -DKEEL_OUTPUT_DIR="$out/recorder" \
+        -DCMAKE_TOOLCHAIN_FILE="$root/cmake/x86_64-w64-mingw32.cmake" &&
+        cmake --build "$out/recorder" --target totals
+}
+
 under_wine() {
     export WINEPREFIX=$out/wine WINEDEBUG=-all WINEDLLOVERRIDES="mscoree,mshtml="
     unset DISPLAY
@@ -334,10 +403,15 @@ under_wine() {
     cp "$CARGO_TARGET_DIR/x86_64-pc-windows-gnu/release/keel.exe" "$windows"
     random_numbers
     wineboot --init >"$out/wine.log" 2>&1
+    if ! recorder >"$out/recorder.log" 2>&1; then
+        fail "the recorder for Windows does not build" && tail -n 30 "$out/recorder.log"
+        return
+    fi
     inputs
     declare -gA codes
     of_journals
     imports
+    of_recordings
     of_results
     errors
     texts
