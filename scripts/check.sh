@@ -33,11 +33,11 @@ shell_syntax() {
 windows_syntax() {
     local flags=(--target=x86_64-w64-mingw32 -fsyntax-only -std=c17 -Wall -Wextra -Werror
         -Wno-sign-conversion -D_GNU_SOURCE -D_WIN32_WINNT=0x0603 -DKEEL_SECURE=0 -DKEEL_DEBUG=0
-        -DKEEL_COUNT=0 -DKEEL_CHECKED=0 -DKEEL_IS_DLL=1 -Iin_process -Iin_process/include)
+        -DKEEL_COUNT=0 -DKEEL_CHECKED=0 -DKEEL_IS_DLL=1 -I. -Iin_process -Iin_process/include)
     local rooms=in_process/allocator
     clang "${flags[@]}" in_process/base/*.c in_process/os/{guard,memory_checker,posix/absent}.c \
         in_process/os/windows/*.c $rooms/{space,warm,page,large,heap,guarded,alloc,keeper,api}/*.c \
-        $rooms/override/windows/*.c
+        $rooms/override/windows/*.c in_process/recorder/{windows,no_reader,state,thread,log}.c
 }
 # As for musl, where nothing of the lab is built.
 without_lab() {
