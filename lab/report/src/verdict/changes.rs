@@ -143,19 +143,26 @@ impl Choice<'_> {
             None => "link or preload it, the code stays as it is",
         };
         let used = allocators[index].figures.get("background").map_or(0.0, |one| one.median);
-        let time = match used > 0.0 {
-            true => {
+        // Of a recording, this share of processor time is below what a run measures exactly.
+        const HARDLY_ANY: f64 = 0.001;
+        let recorded = self.all.comparison.journal.duration_ns as f64;
+        let time = match used {
+            0.0 => "no processor time beside the calls".to_owned(),
+            used if used < HARDLY_ANY * recorded => {
+                "hardly any processor time beside the calls".to_owned()
+            }
+            used => {
                 let used = self.per_minute(used).unwrap_or_else(|| duration(used));
                 format!("its own threads use {used} of processor time")
             }
-            false => "no processor time beside the calls".to_owned(),
         };
         let above = |index: usize| allocators[index].figures.get(CALLS_ABOVE_1_MS);
         let long = [index, self.base].map(|index| above(index).map_or(0.0, |one| one.median));
         let [own, base] = long.map(|calls| calls.round() as u64);
         match own > base {
             true => {
-                let long = format!("in a run, {own} calls above 1 ms instead of {base}");
+                let calls = if own == 1 { "call" } else { "calls" };
+                let long = format!("in a run, {own} {calls} above 1 ms instead of {base}");
                 format!("{work}; {memory}; {time}; {long}")
             }
             false => format!("{work}; {memory}; {time}"),

@@ -89,6 +89,15 @@ fn changes_are_in_the_order_of_their_effect() {
         "link or preload it, the code stays as it is; peak memory is 12 MiB (12 %) higher; ";
     assert!(found[1].price.starts_with(price), "{found:?}");
     assert!(found[2].price.starts_with("an environment variable; "), "{found:?}");
+    // The comparison is of 10 s.
+    let mut busy = field.clone();
+    for (background, price) in
+        [(9_000_000, "hardly any processor time beside the calls"), (90_000_000, "its own threads")]
+    {
+        busy[2].runs.iter_mut().for_each(|run| run.background_cpu_ns = background);
+        let found = evidence_of(busy.clone(), &code);
+        assert!(found[1].price.contains(&format!("; {price}")), "{found:?}");
+    }
     let gain = "up to 98.6 % less time in calls: 294 ms per minute (0.49 % of the recorded time) \
                 without the cost of measuring";
     let then = "149 ms per minute (0.25 % of the recorded time)";
