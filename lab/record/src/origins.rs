@@ -409,6 +409,12 @@ nonsense
     }
 
     #[test]
+    fn code_of_a_program_for_windows_has_a_path() {
+        let maps = parse_maps("140001000-14000d8f0 r-xp 600 00:00 0 C:/my game/game.exe\n");
+        assert_eq!((maps[0].path.as_str(), maps[0].offset), ("C:/my game/game.exe", 0x600));
+    }
+
+    #[test]
     fn only_code_is_parsed_and_paths_may_contain_spaces() {
         let maps = parse_maps(MAPS);
         let paths: Vec<&str> = maps.iter().map(|mapping| mapping.path.as_str()).collect();
