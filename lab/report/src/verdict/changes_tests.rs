@@ -89,15 +89,6 @@ fn changes_are_in_the_order_of_their_effect() {
         "link or preload it, the code stays as it is; peak memory is 12 MiB (12 %) higher; ";
     assert!(found[1].price.starts_with(price), "{found:?}");
     assert!(found[2].price.starts_with("an environment variable; "), "{found:?}");
-    // The comparison is of 10 s.
-    let mut busy = field.clone();
-    for (background, price) in
-        [(9_000_000, "hardly any processor time beside the calls"), (90_000_000, "its own threads")]
-    {
-        busy[2].runs.iter_mut().for_each(|run| run.background_cpu_ns = background);
-        let found = evidence_of(busy.clone(), &code);
-        assert!(found[1].price.contains(&format!("; {price}")), "{found:?}");
-    }
     let gain = "up to 98.6 % less time in calls: 294 ms per minute (0.49 % of the recorded time) \
                 without the cost of measuring";
     let then = "149 ms per minute (0.25 % of the recorded time)";
@@ -107,4 +98,21 @@ fn changes_are_in_the_order_of_their_effect() {
     assert!(found[0].gain.ends_with("; with keel, too little to matter"), "{found:?}");
     let equal = vec![result("glibc", &SLOW, 100 * MIB), result("keel", &SLOW, 100 * MIB)];
     assert_eq!(evidence_of(equal, &code[1..]), []);
+}
+
+#[test]
+fn only_a_share_that_a_run_measures_exactly_is_a_price() {
+    let price_of = |background_ns: u64| {
+        let mut field = vec![result("glibc", &SLOW, MIB), result("keel", &FAST, MIB)];
+        field[1].runs.iter_mut().for_each(|run| run.background_cpu_ns = background_ns);
+        let comparison = compared(field, 10);
+        let allocators = figures(&comparison, None);
+        let evidence =
+            Evidence { comparison: &comparison, calm: None, allocators: &allocators, runs: 5 };
+        changes(&evidence, "program=0.1".parse().unwrap(), &[], Some(1))[0].price.clone()
+    };
+    // A thousandth of the recorded 10 s are 10 ms.
+    assert!(price_of(9_000_000).ends_with("hardly any processor time beside the calls"));
+    let threads = price_of(90_000_000);
+    assert!(threads.contains("; its own threads use 540 ms per minute"), "{threads}");
 }
