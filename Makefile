@@ -104,6 +104,9 @@ test-lab-elsewhere: ## compare keel for Windows under Wine with keel on Linux, l
 test-macos: ## compile and link libkeel for macOS with Zig; nothing is run (needs pip install ziglang)
 	@tests/macos.sh
 
+test-bsd: ## compile and link libkeel for FreeBSD, NetBSD and OpenBSD with Zig; nothing is run (needs pip install ziglang)
+	@tests/bsd.sh
+
 test-android: ## compile and link libkeel for Android; installs clang 19 (as root); BIONIC=a checkout of bionic
 	@scripts/setup.sh build android
 	@tests/android.sh $(BIONIC)
@@ -249,4 +252,4 @@ docs: ## build the Rust documentation of the lab in target/doc
 clean: ## remove all build output
 	@rm -rf $(BUILD) target lab/peers/target lab/peers/*/target
 
-.PHONY: help setup build demo test test-all test-secure test-debug test-recorded test-programs test-attach test-systems test-neighbours test-others test-arm64 test-architectures test-posix test-musl test-windows test-lab-elsewhere test-macos test-android test-dragonfly check format bench bench-latency bench-throughput bench-programs bench-patterns bench-suite bench-causes bench-bias bench-blind mutants prove stress soak sanitize fuzz install amalgamation crate packages packages-arm64 test-packages release gallery docs clean
+.PHONY: help setup build demo test test-all test-secure test-debug test-recorded test-programs test-attach test-systems test-neighbours test-others test-arm64 test-architectures test-posix test-musl test-windows test-lab-elsewhere test-macos test-bsd test-android test-dragonfly check format bench bench-latency bench-throughput bench-programs bench-patterns bench-suite bench-causes bench-bias bench-blind mutants prove stress soak sanitize fuzz install amalgamation crate packages packages-arm64 test-packages release gallery docs clean
