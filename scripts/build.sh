@@ -41,20 +41,17 @@ say "libkeel and the recorder (C)"
 logged cmake -S . -B "$build/cmake" -G Ninja -DKEEL_OUTPUT_DIR="$build"
 logged cmake --build "$build/cmake" --target libraries
 
-build_others() {
+if [ "$purpose" != demo ]; then
     # The real programs that `keel bench --suite real` runs.
     rm -rf "$build/lib/keel/programs"
     cp -r tests/programs "$build/lib/keel/programs"
 
-    say "libkeel-secure (C)"
-    logged cmake -S . -B "$build/cmake-secure" -G Ninja -DKEEL_OUTPUT_DIR="$build" \
-        -DKEEL_SECURE=ON -DKEEL_TESTS=OFF
-    logged cmake --build "$build/cmake-secure" --target flavour
-
-    say "libkeel-debug (C)"
-    logged cmake -S . -B "$build/cmake-debug" -G Ninja -DKEEL_OUTPUT_DIR="$build" \
-        -DKEEL_DEBUG=ON -DKEEL_TESTS=OFF
-    logged cmake --build "$build/cmake-debug" --target flavour
+    for flavour in secure debug; do
+        say "libkeel-$flavour (C)"
+        logged cmake -S . -B "$build/cmake-$flavour" -G Ninja -DKEEL_OUTPUT_DIR="$build" \
+            "-DKEEL_${flavour^^}=ON" -DKEEL_TESTS=OFF
+        logged cmake --build "$build/cmake-$flavour" --target flavour
+    done
 
     if command -v musl-gcc >/dev/null && [ "$(uname -m)" = x86_64 ] &&
         [ -z "${KEEL_CARGO:-}" ]; then
@@ -65,8 +62,7 @@ build_others() {
         mkdir -p "$build/lib/keel/musl"
         put "$build/cmake-musl/lib/libkeel_recorder.so" "$build/lib/keel/musl/libkeel_recorder.so"
     fi
-}
-[ "$purpose" = demo ] || build_others
+fi
 
 say "keel and its player (Rust)"
 # Cargo unifies the features of dependencies over all packages and targets that it builds. An
