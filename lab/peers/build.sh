@@ -18,6 +18,10 @@ target=${KEEL_PEERS_TARGET:-$root/build/peers}
 read -ra cargo <<<"${KEEL_CARGO:-cargo build}"
 release=$target/${KEEL_PEERS_RELEASE:-release}
 names=("$@")
+# jemalloc's makefile compiles each file three times and with debug information, which Cargo strips.
+# The peer is linked with one of its libraries only; MAKEFLAGS leaves out the others.
+export CFLAGS="${CFLAGS:-} -g0"
+export MAKEFLAGS="STATIC_LIBS=lib/libjemalloc_pic.a DSOS="
 mkdir -p "$output" "$target" || exit 1
 if [ ${#names[@]} -eq 0 ]; then
     for manifest in "$peers"/*/Cargo.toml; do
