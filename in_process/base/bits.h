@@ -43,6 +43,11 @@ KEEL_INLINE uint64_t bit_range(unsigned first, unsigned count) {
     return (~UINT64_C(0) >> (64 - count)) << first;
 }
 
+// Bits 0, count, 2 * count, ..; `count` is a power of two, at most 64.
+KEEL_INLINE uint64_t bit_multiples(unsigned count) {
+    return count == 64 ? 1 : ~UINT64_C(0) / ((UINT64_C(1) << count) - 1);
+}
+
 // The starts of runs of at least `count` ones: bit i of the result is set if bits i .. i+count-1 of
 // `x` are all set. At most 7 steps, by doubling.
 KEEL_INLINE uint64_t bit_runs(uint64_t x, unsigned count) {

@@ -117,16 +117,15 @@ struct large large_allocate(size_t bytes, size_t alignment, bool populates) {
     if (filled && fill_is_probe(bytes)) filled = false;
     if (filled && alignment_slices == 1) block = large_resident(bytes, alignment);
     if (block.start != NULL) return block;
-    bool too_wide = alignment_slices > 1 && slices + alignment_slices - 1 > SUPERBLOCK_SLICES;
+    bool too_wide = alignment_slices > 1 &&
+                    (slices > SUPERBLOCK_SLICES || alignment_slices > SUPERBLOCK_SLICES);
     if (bytes >= LARGE_MOVABLE_BYTES || too_wide) {
         block = large_jumbo(bytes, alignment, filled);
         // Where the system refuses a mapping, there may still be slices.
         if (block.start != NULL || too_wide || slices > RUN_SLICES_MAX) return block;
     }
-    if (alignment_slices > 1)
-        return large_of_cold(run_allocate_aligned((unsigned)slices, (unsigned)alignment_slices),
-                             bytes);
-    return large_of_cold(run_allocate_narrow((unsigned)slices, filled ? RUN_WARM : RUN_SMALL),
+    return large_of_cold(run_allocate_aligned((unsigned)slices, (unsigned)alignment_slices,
+                                              filled ? RUN_WARM : RUN_SMALL),
                          bytes);
 }
 

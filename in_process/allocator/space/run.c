@@ -37,7 +37,8 @@ static uint64_t eligible_slices(struct superblock* superblock, uint64_t free,
 // ended it early (cut_short), there may be a run that it has not found.
 struct search {
     unsigned slices;
-    unsigned room; // this many more slices must be free behind the run; they are not taken
+    unsigned room;      // this many more slices must be free behind the run; they are not taken
+    unsigned alignment; // the run begins at a multiple of so many slices
     enum run_preference preference;
     unsigned bucket;  // the lowest one in which all runs are long enough
     unsigned lowest;  // the lowest one in which some may be
@@ -63,13 +64,14 @@ static unsigned start_choose(uint64_t starts) {
 // Tries to take a run of this superblock whose slices all have the preferred state.
 static struct run superblock_take(struct window* window, unsigned index,
                                   enum run_preference preference, struct search* search) {
-    KEEL_ASSERT(index < WINDOW_SUPERBLOCKS);
+    KEEL_ASSERT(index < WINDOW_SUPERBLOCKS && is_power_of_two(search->alignment));
     KEEL_ASSERT(search->slices > 0 && search->slices + search->room <= SUPERBLOCK_SLICES);
     struct superblock* superblock = &window->superblocks[index];
     uint64_t free = atomic_get(&superblock->free);
     while (search->tries > 0) {
         uint64_t starts = bit_runs(eligible_slices(superblock, free, preference), search->slices);
         if (search->room > 0) starts &= bit_runs(free, search->slices + search->room);
+        if (search->alignment > 1) starts &= bit_multiples(search->alignment);
         if (starts == 0) return run_none;
         unsigned first = start_choose(starts);
         uint64_t mask = bit_range(first, search->slices);
@@ -188,9 +190,10 @@ static unsigned bucket_of_all(unsigned slices) {
 // First where some runs may be long enough, then where all are.
 static struct run narrow_allocate(struct search* search) {
     unsigned slices = search->slices + search->room;
-    search->bucket = bucket_of_all(slices);
+    unsigned enough = slices + search->alignment - 1; // wherever it begins; a whole superblock is
+    search->bucket = bucket_of_all(enough < SUPERBLOCK_SLICES ? enough : SUPERBLOCK_SLICES);
     search->lowest = bit_highest(slices);
-    KEEL_ASSERT(search->bucket - search->lowest <= 1);
+    KEEL_ASSERT(search->bucket - search->lowest <= 1 || search->alignment > 1);
     search->windows = 0;
     struct run run = windows_take(search->lowest, search);
     if (run.start == NULL && search->bucket != search->lowest)
@@ -291,15 +294,16 @@ static struct run wide_allocate(unsigned slices, unsigned room_superblocks, unsi
 
 // Three rounds: the first without growing. In theory other threads may empty a new window before
 // this thread searches it.
-static struct run narrow_or_grow(unsigned slices, enum run_preference preference) {
-    KEEL_ASSERT(slices > 0 && slices <= SUPERBLOCK_SLICES);
-    struct search search = {.slices = slices, .preference = preference};
+static struct run narrow_or_grow(unsigned slices, unsigned alignment,
+                                 enum run_preference preference) {
+    KEEL_ASSERT(slices > 0 && slices <= SUPERBLOCK_SLICES && alignment <= SUPERBLOCK_SLICES);
+    struct search search = {.slices = slices, .alignment = alignment, .preference = preference};
     for (unsigned round = 0; round < 3; round++) {
         struct run run = narrow_allocate(&search);
         if (run.start != NULL) return run;
         if (!window_grow(1) && (preference == RUN_SMALL || !run_open_closed())) break;
     }
-    if (preference == RUN_SMALL) return narrow_or_grow(slices, RUN_ANY);
+    if (preference == RUN_SMALL) return narrow_or_grow(slices, alignment, RUN_ANY);
     return search.cut_short ? narrow_allocate_anywhere(&search) : run_none;
 }
 
@@ -320,10 +324,11 @@ static struct run run_count(struct run run, unsigned slices) {
     return run;
 }
 
-static struct run allocate(unsigned slices, enum run_preference preference) {
+static struct run allocate(unsigned slices, unsigned alignment, enum run_preference preference) {
     KEEL_ASSERT(slices > 0 && slices <= RUN_SLICES_MAX);
-    struct run run =
-        slices > SUPERBLOCK_SLICES ? wide_or_grow(slices) : narrow_or_grow(slices, preference);
+    KEEL_ASSERT(slices <= SUPERBLOCK_SLICES || alignment == 1);
+    struct run run = slices > SUPERBLOCK_SLICES ? wide_or_grow(slices)
+                                                : narrow_or_grow(slices, alignment, preference);
     if (!run.warm && preference == RUN_WARM && slices <= RUN_NARROW)
         (void)atomic_add(&slice_counts.narrow_missed, slices);
     return run_count(run, slices);
@@ -331,7 +336,7 @@ static struct run allocate(unsigned slices, enum run_preference preference) {
 
 struct run run_allocate(unsigned slices) {
     struct run run = arena_take_shared(slices, 1);
-    return run.start != NULL ? run : allocate(slices, RUN_WARM);
+    return run.start != NULL ? run : allocate(slices, 1, RUN_WARM);
 }
 
 // Finds `count` adjacent superblocks that are wholly free and wholly warm. False: none among the
@@ -370,7 +375,8 @@ struct run run_allocate_warm(unsigned slices) {
     KEEL_ASSERT(slices > 0 && slices <= RUN_SLICES_MAX);
     struct run run = arena_take_shared(slices, 1);
     if (run.start != NULL || run_dirty_slices() < slices) return run;
-    struct search search = {.slices = slices, .preference = RUN_WARM, .lowest = RUN_BUCKETS - 1};
+    struct search search = {
+        .slices = slices, .alignment = 1, .preference = RUN_WARM, .lowest = RUN_BUCKETS - 1};
     if (slices <= SUPERBLOCK_SLICES) search.lowest = bit_highest(slices);
     unsigned number = 0;
     for (unsigned look = 0; look < WIDE_WINDOWS; look++, number++) {
@@ -387,7 +393,7 @@ struct run run_allocate_warm(unsigned slices) {
 
 struct run run_allocate_mapped(unsigned slices, bool everywhere) {
     KEEL_ASSERT(slices > 0 && slices <= SUPERBLOCK_SLICES);
-    struct search search = {.slices = slices, .preference = RUN_WARM};
+    struct search search = {.slices = slices, .alignment = 1, .preference = RUN_WARM};
     struct run run = everywhere ? narrow_allocate_anywhere(&search) : narrow_allocate(&search);
     return run_count(run, slices);
 }
@@ -396,7 +402,8 @@ static struct run allocate_with_room(unsigned slices) {
     KEEL_ASSERT(slices > 0 && slices <= RUN_SLICES_MAX);
     if (slices > SUPERBLOCK_SLICES / 2)
         return wide_allocate(slices, superblocks_for(slices), WIDE_WINDOWS);
-    struct search search = {.slices = slices, .room = slices, .preference = RUN_WARM};
+    struct search search = {
+        .slices = slices, .room = slices, .alignment = 1, .preference = RUN_WARM};
     return narrow_allocate(&search);
 }
 
@@ -407,24 +414,16 @@ struct run run_allocate_growing(unsigned slices) {
     if (run.start == NULL &&
         window_grow(slices > SUPERBLOCK_SLICES / 2 ? 2 * superblocks_for(slices) : 1))
         run = allocate_with_room(slices);
-    return run.start != NULL ? run_count(run, slices) : allocate(slices, RUN_WARM);
+    return run.start != NULL ? run_count(run, slices) : allocate(slices, 1, RUN_WARM);
 }
 
 struct run run_allocate_narrow(unsigned slices, enum run_preference preference) {
-    struct run run = arena_take_shared(slices, 1);
-    return run.start != NULL ? run : allocate(slices, preference);
+    return run_allocate_aligned(slices, 1, preference);
 }
 
-struct run run_allocate_aligned(unsigned slices, unsigned alignment_slices) {
-    KEEL_ASSERT(slices > 0 && is_power_of_two(alignment_slices));
-    unsigned surplus = alignment_slices - 1;
-    struct run run = run_allocate(slices + surplus);
-    if (run.start == NULL || surplus == 0) return run;
-    char* aligned = (char*)round_up((uintptr_t)run.start, alignment_slices * SLICE_BYTES);
-    unsigned before = (unsigned)((size_t)(aligned - run.start) / SLICE_BYTES);
-    KEEL_ASSERT(before <= surplus);
-    if (before > 0) run_release(run.start, before);
-    if (surplus > before) run_release(aligned + slices * SLICE_BYTES, surplus - before);
-    run.start = aligned;
-    return run;
+struct run run_allocate_aligned(unsigned slices, unsigned alignment,
+                                enum run_preference preference) {
+    KEEL_ASSERT(slices > 0 && is_power_of_two(alignment));
+    struct run run = arena_take_shared(slices, alignment);
+    return run.start != NULL ? run : allocate(slices, alignment, preference);
 }

@@ -53,8 +53,10 @@ struct run run_allocate_warm(unsigned slices);
 // it for twice the slices. The room is not taken.
 struct run run_allocate_growing(unsigned slices);
 
-// start is a multiple of alignment_slices * 64 KiB; slices + alignment_slices - 1 <= 64.
-struct run run_allocate_aligned(unsigned slices, unsigned alignment_slices);
+// As run_allocate_narrow; the run begins at a multiple of `alignment` slices, a power of two. Both
+// are at most 64.
+struct run run_allocate_aligned(unsigned slices, unsigned alignment,
+                                enum run_preference preference);
 
 // Also for a part of a run.
 void run_release(char* start, unsigned slices);

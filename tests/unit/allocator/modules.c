@@ -58,7 +58,7 @@ static void test_runs(void) {
     struct run a = run_allocate(1);
     struct run b = run_allocate(64);
     struct run c = run_allocate(200);
-    struct run d = run_allocate_aligned(3, 8);
+    struct run d = run_allocate_aligned(3, 8, RUN_WARM);
     CHECK(a.start != NULL && b.start != NULL && c.start != NULL && d.start != NULL);
     CHECK(c.zero && ((uintptr_t)d.start & (8 * SLICE_BYTES - 1)) == 0);
     memset(c.start, 1, 200 * SLICE_BYTES);
@@ -173,18 +173,22 @@ static void test_collect(void) {
     free(blocks);
 }
 
-// What a run leaves at both sides of an aligned one is free again, to the slice.
-static void test_aligned_runs_leave_nothing(void) {
-    for (unsigned shift = 1; shift <= 8; shift++) {
+// An aligned run takes its own slices only, also where no more are free around it.
+static void test_aligned_runs(void) {
+    struct run whole = run_allocate_aligned(SUPERBLOCK_SLICES, SUPERBLOCK_SLICES, RUN_WARM);
+    CHECK(whole.start != NULL && (uintptr_t)whole.start % SUPERBLOCK_BYTES == 0);
+    for (unsigned alignment = 2; alignment <= SUPERBLOCK_SLICES / 2; alignment *= 2) {
+        char* place = whole.start + (SUPERBLOCK_SLICES - alignment) * SLICE_BYTES;
         size_t live = run_live_slices();
-        struct run before = run_allocate(shift);
-        struct run aligned = run_allocate_aligned(3, 4);
-        CHECK(before.start != NULL && aligned.start != NULL);
-        CHECK(run_live_slices() == live + shift + 3 && run_check());
-        run_release(before.start, shift);
-        run_release(aligned.start, 3);
-        CHECK(run_live_slices() == live);
+        memset(place, 1, alignment * SLICE_BYTES);
+        run_release(place, alignment);
+        struct run run = run_allocate_aligned(alignment, alignment, RUN_WARM);
+        CHECK(run.warm && (uintptr_t)run.start % (alignment * SLICE_BYTES) == 0);
+        if (!KEEL_SECURE) CHECK(run.start == place); // the only warm slices of this alignment
+        CHECK(run_live_slices() == live && run_check());
     }
+    run_release(whole.start, SUPERBLOCK_SLICES);
+    CHECK(run_check());
 }
 
 // A large block that shrinks by one slice releases it. One that shrinks to a small size leaves its
@@ -255,7 +259,7 @@ int main(void) {
     test_page_slices();
     test_text();
     test_runs();
-    test_aligned_runs_leave_nothing();
+    test_aligned_runs();
     test_runs_that_grow();
     test_runs_that_cannot_grow();
     test_sizes();
