@@ -70,6 +70,8 @@ void* jumbo_allocate(size_t bytes, size_t alignment, bool filled, bool* zero) {
     if (*zero && !filled) {
         policy_begin_sparse(page_of(start));
         fill_watch(start, mapping.bytes, mapping.bytes);
+    } else if (*zero) {
+        policy_map(mapping.bytes);
     }
     count_event(EVENT_JUMBO_ALLOCATED, 1);
     return start;

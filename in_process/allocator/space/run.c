@@ -26,6 +26,10 @@ size_t run_narrow_missed(void) {
     return atomic_get(&slice_counts.narrow_missed);
 }
 
+size_t run_cold_taken(void) {
+    return atomic_get(&slice_counts.cold);
+}
+
 // --- Runs within one superblock ------------------------------------------------------------------
 
 static uint64_t eligible_slices(struct superblock* superblock, uint64_t free,

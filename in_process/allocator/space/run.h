@@ -77,6 +77,9 @@ size_t run_narrow_taken(void);
 // Slices of such runs that should have been warm and were not.
 size_t run_narrow_missed(void);
 
+// Slices taken so far that had not been touched. Never decreases.
+size_t run_cold_taken(void);
+
 // Slices given out, and free slices that may occupy memory. Approximate while other threads run.
 size_t run_live_slices(void);
 size_t run_dirty_slices(void);

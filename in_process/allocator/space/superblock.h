@@ -41,6 +41,7 @@ struct slice_counts {
     // Slices given out, times 2^32, plus free slices that may occupy memory. Momentarily either may
     // be negative. At most 2^28 each (WINDOWS_MAX).
     KEEL_ALIGNED(KEEL_CACHE_LINE) atomic_signed held;
+    atomic_bits cold;          // slices taken so far that had not been touched
     atomic_bits narrow_missed; // slices that were to be warm and were not (run_narrow_missed)
 };
 _Static_assert(sizeof(struct slice_counts) == KEEL_CACHE_LINE, "a cache line of its own");
@@ -63,6 +64,7 @@ KEEL_INLINE struct run slices_take(struct superblock* superblock, uint64_t mask,
     KEEL_ASSERT((zero & ~touched) == 0);
     int64_t count = (int64_t)bit_count(mask);
     slices_count(count, touched == mask ? -count : -(int64_t)bit_count(touched));
+    if (touched != mask) (void)atomic_add(&slice_counts.cold, bit_count(mask & ~touched));
     unsigned untouched = touched == 0 ? (unsigned)count : bit_highest(mask) - bit_highest(touched);
     return (struct run){start, touched == zero, touched == mask, untouched};
 }

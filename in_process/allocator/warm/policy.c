@@ -96,12 +96,36 @@ bool policy_is_above_cap(void) {
            run_dirty_slices() + mapping_cache_bytes() / SLICE_BYTES > CAP_WARM;
 }
 
+static size_t refaults(size_t peak) {
+    uint64_t now = atomic_get(&policy.refaults_now);
+    uint64_t before = atomic_get(&policy.refaults_before);
+    uint64_t slices = now > before ? now : before;
+    return slices < peak / REFAULT_SHARE ? slices : peak / REFAULT_SHARE;
+}
+
+// Requests took so many cold slices. A race between threads loses at most one record.
+static void refaults_note(uint64_t cold) {
+    uint64_t early = atomic_get(&policy.early);
+    if (KEEL_LIKELY(early == 0)) return;
+    uint64_t slices = cold < early ? cold : early;
+    atomic_set(&policy.early, early - slices);
+    atomic_set(&policy.refaults_now, atomic_get(&policy.refaults_now) + slices);
+}
+
+void policy_returned_early(size_t slices) {
+    atomic_set(&policy.early, atomic_get(&policy.early) + slices);
+}
+
+void policy_map(size_t bytes) {
+    refaults_note(bytes / SLICE_BYTES);
+}
+
 // Slices that used memory and `idle` slices together exceed what rule 3 admits by.
 static size_t excess(size_t idle) {
     if (idle <= BUDGET_BASE) return 0;
     size_t used = policy_used();
     size_t peak = recent_peak(used);
-    size_t most = peak + policy_budget(peak) + policy_target();
+    size_t most = peak + policy_budget(peak) + policy_target() + refaults(peak);
     return used + idle > most ? used + idle - most : 0;
 }
 
@@ -136,6 +160,12 @@ void policy_end_unit(void) {
 
 void policy_note(void) {
     size_t used = policy_used();
+    uint64_t cold = run_cold_taken();
+    uint64_t noted = atomic_get(&policy.cold_noted);
+    if (cold > noted) { // another thread may be ahead
+        atomic_set(&policy.cold_noted, cold);
+        refaults_note(cold - noted);
+    }
     if (used > atomic_get(&policy.peak_now)) atomic_set(&policy.peak_now, used);
     size_t dirty = run_dirty_slices();
     if (dirty < atomic_get(&policy.lowest)) atomic_set(&policy.lowest, dirty);
@@ -170,6 +200,9 @@ static void period_turn(int64_t delay_ms) {
     atomic_set(&policy.lowest_cached, mapping_cache_bytes());
     atomic_set(&policy.peak_before, atomic_get(&policy.peak_now));
     atomic_set(&policy.peak_now, policy_used());
+    atomic_set(&policy.refaults_before, atomic_get(&policy.refaults_now));
+    atomic_set(&policy.refaults_now, 0);
+    atomic_set(&policy.early, 0);
 }
 
 size_t policy_surplus(void) {

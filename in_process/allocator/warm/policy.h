@@ -26,6 +26,9 @@
 //    and what the keeper or kl_warm has prepared (policy_is_above). A unit of 2 MiB is populated,
 //    and the keeper prepares memory, only within that. Afterwards idle memory goes back down to
 //    half the budget. The keeper returns it, or without one the slow paths, a quantum each.
+//    What went back above the bound, and was then taken cold in the same period, went back too
+//    early: such *refaults* raise the bound for this period and the next one, by at most half of
+//    the highest use. So a program whose free memory does not fit its requests keeps more of it.
 // 4. Memory that is resident at once is for what will be filled. A page of small blocks gets it
 //    when the thread has filled FILLED_ENOUGH pages of the class. A large block, and a page of
 //    blocks above 8 KiB, gets it when such blocks were seen to be filled (fill.h). Other pages get
@@ -53,9 +56,10 @@
 // What defeats it: threads that use memory one after the other, each on pages of its own, because
 // free blocks of a page stay in its thread's heap. Programs whose blocks grow and shrink above 64
 // KiB leave pieces that no request fits: each request takes cold memory, and 64 KiB in each slow
-// path may be less than that, so that idle memory exceeds the bound. Programs that fill their
-// blocks but for a few bytes of each system page; what a program touches inside of a warm page is
-// not seen.
+// path may be less than that, so that idle memory exceeds the bound. A program that frees blocks
+// and then, within a period, takes cold memory for others that it does not fill: that looks like
+// refaults. Programs that fill their blocks but for a few bytes of each system page; what a program
+// touches inside of a warm page is not seen.
 #ifndef KEEL_ALLOCATOR_WARM_POLICY_H
 #define KEEL_ALLOCATOR_WARM_POLICY_H
 
@@ -77,6 +81,9 @@ enum {
     // the writes to shared cache lines (workload "slices" of tests/contention).
     KEPT_SHARE = 4,
     IDLE_SHARE = 2, // of the budget, what may stay when it was not needed
+    // Of the highest use, the most that refaults add. With a fourth, `resize-large` takes three
+    // times the faults; with all of it, `replace-5m-25m` 4 % more memory and no fewer.
+    REFAULT_SHARE = 2,
     // Slices used, 256 KiB. With 128 KiB, short programs (bash, find, sqlite3) take 10 to 15 % more
     // processor time; with 512 KiB, faults are 120, 98 and 116. 2 MiB in the secure flavour, whose
     // freed large blocks wait in quarantine.
@@ -110,7 +117,11 @@ struct policy {
     atomic_signed under_way; // units of 2 MiB that threads are populating, or ask for
     atomic_bits peak_now;    // highest use of this period
     atomic_bits peak_before; // and of the last one
-    atomic_bits lowest;      // lowest number of free touched slices in this period
+    atomic_bits early;       // slices that went back by rule 3 in this period
+    atomic_bits cold_noted;  // of run_cold_taken(), what has been compared with them
+    atomic_bits refaults_now;    // of the early ones, those that requests then took cold
+    atomic_bits refaults_before; // and in the last period
+    atomic_bits lowest;          // lowest number of free touched slices in this period
     atomic_bits surplus; // of them, those that the last period did not need, less those returned
     atomic_bits lowest_cached; // lowest number of bytes of cached mappings in this period
     atomic_bits period_end_ms; // 0: no period has begun
@@ -153,7 +164,9 @@ void policy_note(void);
 bool policy_has_unneeded_mappings(void);
 // The free slices that are to go back; ends the period if it is over.
 size_t policy_surplus(void);
-// So many of them have gone back.
+// So many slices have gone back because policy_excess demanded it.
+void policy_returned_early(size_t slices);
+// So many of the surplus have gone back.
 void policy_returned(size_t slices);
 KEEL_INLINE bool policy_has_surplus(void) {
     return atomic_get(&policy.surplus) > 0;
@@ -169,6 +182,8 @@ void policy_resize_large(struct page* page, size_t bytes); // sets page->bytes
 // cached mappings are sparse is not known exactly. O(1).
 void policy_cache(bool sparse, size_t bytes);
 void policy_uncache(struct page* page);
+// A mapping of new memory will be filled.
+void policy_map(size_t bytes);
 
 KEEL_INLINE void policy_touch(int64_t bytes) {
     (void)atomic_sub(&policy.untouched, bytes);

@@ -207,22 +207,28 @@ static size_t unmap_oldest(size_t bytes_max, unsigned* calls) {
     return mapping_cache_age(UINT64_MAX, bytes_max) / SLICE_BYTES;
 }
 
-// Returns at most `slices` free slices, or bytes_max of a mapping, if the policy's bound is
-// exceeded: a mapping that was not needed in this period, then free slices, then any mapping. A
-// unit more than what exceeds it: else the bound would admit none until the program uses as much
-// again. In slices.
-static size_t give_back(size_t slices, size_t bytes_max, unsigned* calls) {
-    size_t excess = policy_excess();
-    if (excess == 0) return 0;
-    size_t most = excess + HUGE_SLICES;
-    if (most < slices) slices = most;
-    if (most * SLICE_BYTES < bytes_max) bytes_max = most * SLICE_BYTES;
+// Returns at most `slices` free slices, or bytes_max of a mapping, that are idle above the policy's
+// bound: a mapping that was not needed in this period, then free slices, then any mapping.
+static size_t return_idle(size_t slices, size_t bytes_max, unsigned* calls) {
     if (policy_has_unneeded_mappings()) {
         size_t done = unmap_oldest(bytes_max, calls);
         return done > 0 ? done : discard((unsigned)slices, calls);
     }
     size_t done = discard((unsigned)slices, calls);
     return done > 0 ? done : unmap_oldest(bytes_max, calls);
+}
+
+// The same if the bound is exceeded, and a unit more than what exceeds it: else the bound would
+// admit none until the program uses as much again. In slices.
+static size_t give_back(size_t slices, size_t bytes_max, unsigned* calls) {
+    size_t excess = policy_excess();
+    if (excess == 0) return 0;
+    size_t most = excess + HUGE_SLICES;
+    if (most < slices) slices = most;
+    if (most * SLICE_BYTES < bytes_max) bytes_max = most * SLICE_BYTES;
+    size_t done = return_idle(slices, bytes_max, calls);
+    policy_returned_early(done);
+    return done;
 }
 
 // A keeper returns what was not needed, but threads can exceed the bound faster than it looks.

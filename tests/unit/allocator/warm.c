@@ -219,8 +219,33 @@ static void test_busy_owner(void) {
     CHECK(run_live_slices() < live / 4);
 }
 
+// Blocks that shrink leave pieces in which no next one fits, so idle memory exceeds the bound. What
+// goes back is taken again at once: then the bound rises, and little goes back later. But not
+// without end.
+static void test_refaults(void) {
+    enum { LIVE = 64, SHRUNK = 4000, BYTES = 256 << 10 };
+    static char* blocks[LIVE];
+    uint64_t random = 1;
+    kl_collect(true);
+    option_set(OPTION_RESET_DELAY, 600000);
+    uint64_t purged = event(EVENT_PURGED_SLICES);
+    for (unsigned i = 0; i < SHRUNK; i++) {
+        char** block = &blocks[random_next(&random) % LIVE];
+        kl_free(*block);
+        CHECK((*block = kl_malloc(BYTES)) != NULL);
+        touch(*block, BYTES);
+        *block = kl_realloc(*block, 1 + random_next(&random) % (BYTES / 2));
+    }
+    purged = event(EVENT_PURGED_SLICES) - purged;
+    CHECK(purged > 0 && purged < SHRUNK / 20);
+    size_t most = atomic_get(&policy.peak_now);
+    CHECK(policy_used() + policy_idle() <= most + most / REFAULT_SHARE + policy_budget(most) + 1);
+    for (unsigned i = 0; i < LIVE; i++) kl_free(blocks[i]);
+}
+
 int main(void) {
     option_set(OPTION_KEEPER, KEEPER_NEVER);
+    test_refaults(); // first: the highest use is that of this test
     test_large_blocks_in_turn(6 * MIB, 6 * MIB, 40);
     test_large_blocks_in_turn(2 * MIB, 2 * MIB, 40);
     test_large_blocks_in_turn(4 * MIB, 100 * MIB, 30);
