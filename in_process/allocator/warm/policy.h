@@ -43,7 +43,7 @@
 //    than small pages would, none is populated for 64 times as long.
 //
 // Where time and memory exclude each other: below 16 MiB memory wins. A process of 2 MiB holds at
-// most 6.5, of which 2 are on trust and 2.5 idle; its first 256 KiB are cold, which costs a page
+// most 6.5, of which 2 are on trust and 2.5 idle; its first 640 KiB are cold, which costs a page
 // fault for each 4 KiB. Above, the tail wins. The first large blocks of a program are cold, also
 // one of 200 MiB: nobody has seen yet that the program fills such blocks. Idle memory is measured
 // against the highest use of the last two periods and not against the use of the moment: else a
@@ -70,7 +70,8 @@
 #include <stdint.h>
 
 // The tunables. Slices have 64 KiB. "Faults": the calls that allocate and take a page fault, in
-// replays of OpenTTD, SQLite and SuperTux on one thread; with these values 112, 84 and 97.
+// replays of OpenTTD, SQLite and SuperTux on one thread; 112, 84 and 97 with these values and
+// UNITS_FROM 4, with which the others were compared.
 enum {
     // Slices: a unit of 2 MiB, and a quarter for what is left of the one before. Without the
     // quarter two slices that fit no request forbid the next unit: faults 114, 238 and 97.
@@ -84,10 +85,10 @@ enum {
     // Of the highest use, the most that refaults add. With a fourth, `resize-large` takes three
     // times the faults; with all of it, `replace-5m-25m` 4 % more memory and no fewer.
     REFAULT_SHARE = 2,
-    // Slices used, 256 KiB. With 128 KiB, short programs (bash, find, sqlite3) take 10 to 15 % more
-    // processor time; with 512 KiB, faults are 120, 98 and 116. 2 MiB in the secure flavour, whose
-    // freed large blocks wait in quarantine.
-    UNITS_FROM = KEEL_SECURE ? 32 : 4,
+    // Slices used, 640 KiB. With 256 KiB, 180 random programs and 23 short real ones have 8 and 7 %
+    // more memory at their peak, in the same time; with 1 MiB 4 % less, in 1 to 4 % more time. 2 MiB
+    // in the secure flavour, whose freed large blocks wait in quarantine.
+    UNITS_FROM = KEEL_SECURE ? 32 : 10,
     TRUST_BASE = 32, // slices on trust for the process: a unit; 16: faults 149, 86 and 120
     // Beyond, one slice for so many used. Nothing beyond: faults 133, 84 and 149. 2: no
     // fewer, and event loops of 3 threads occupy 16 instead of 15 MiB.
