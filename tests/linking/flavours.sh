@@ -25,6 +25,10 @@ refuses() { # refuses COMMAND...: checks that it fails with the documented error
 refuses cmake -S "$sources" -B build -DKEEL_DEBUG=ON -DKEEL_SECURE=ON
 refuses "${CC:-cc}" -fsyntax-only -DKEEL_DEBUG=1 -DKEEL_SECURE=1 single/keel.c
 
+# A program with a malloc of its own, whose blocks delete passes on to it.
+runs "${CC:-cc}" -O1 -fno-builtin -rdynamic "$sources"/tests/linking/own_{malloc,heap}.c \
+    -o own-malloc
+
 for flavour in secure debug; do
     option=KEEL_${flavour^^}
     runs "${CC:-cc}" -w -fvisibility=hidden -D$option=1 -DKEEL_OVERRIDE=1 -c single/keel.c \
@@ -32,6 +36,7 @@ for flavour in secure debug; do
     runs cmake -S "$sources" -B $flavour -D$option=ON -DKEEL_TESTS=OFF -DCMAKE_BUILD_TYPE=Release
     runs cmake --build $flavour -j2 --target flavour
     runs cmake --install $flavour --prefix "$PWD/prefix" --component libraries
+    runs env LD_PRELOAD="$PWD/prefix/lib/libkeel-$flavour.so" ./own-malloc
     # The archive: the shared library has checked copies, too.
     runs "$sources/tests/linking/bundled.py" prefix/lib/libkeel-$flavour.a $flavour.o
 done

@@ -32,6 +32,10 @@ void free_set_elsewhere(bool (*function)(void* block)) {
     passed_on = function;
 }
 
+bool free_pass_on(void* block) {
+    return passed_on != NULL && passed_on(block);
+}
+
 // No block of Keel begins at the address. If the address is in address space that Keel has
 // reserved, this is a fault. Otherwise the block belongs to another allocator, or was allocated
 // before Keel was loaded. Then the only safe action is to leak it.
@@ -41,7 +45,7 @@ static void free_unknown(void* address) {
     large_require_not_freed(address);
     if (KEEL_SECURE && large_contains(address)) panic(FAULT_FREE_MISALIGNED, address);
     if (slices_contain(address)) panic(FAULT_FREE_NOT_ALLOCATED, address);
-    if (passed_on != NULL && passed_on(address)) return;
+    if (free_pass_on(address)) return;
     count_event(EVENT_FOREIGN_FREE, 1);
     if (option_get(OPTION_FOREIGN_FREE) != 0) panic(FAULT_FREE_NOT_ALLOCATED, address);
     warn(FAULT_FREE_FOREIGN, address);

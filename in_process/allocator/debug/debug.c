@@ -103,9 +103,20 @@ static KEEL_COLD void fault_at(const void* address, uint32_t stack) {
         fault_of_write(record, record->start + sizeof(uint64_t) - 1, false, stack);
     }
     if (live) fault_of_call(FAULT_FREE_MISALIGNED, address, record, stack);
-    bool ours = block_is_ours(address) || slices_contain(address) || large_contains(address);
-    if (ours || option_get(OPTION_FOREIGN_FREE) != 0)
+    if (block_is_ours(address) || slices_contain(address) || large_contains(address))
         fault_of_call(FAULT_FREE_NOT_ALLOCATED, address, NULL, stack);
+}
+
+static KEEL_COLD void fault_foreign(const void* address, uint32_t stack) {
+    if (option_get(OPTION_FOREIGN_FREE) != 0)
+        fault_of_call(FAULT_FREE_NOT_ALLOCATED, address, NULL, stack);
+}
+
+// The program's malloc may be another one, whose blocks the C++ operators pass on.
+static KEEL_COLD void free_foreign(void* address, uint32_t stack) {
+    if (free_pass_on(address)) return;
+    fault_foreign(address, stack);
+    free_any(address); // counts it, and prints a warning
 }
 
 // NULL: the block is foreign.
@@ -147,7 +158,7 @@ void debug_free(void* address, enum block_kind kind) {
     uint32_t stack = call_stack_capture();
     struct record* record = live_record(address, stack);
     if (record == NULL) {
-        free_any(address); // counts it, and prints a warning
+        free_foreign(address, stack);
         return;
     }
     require_kind(record, kind, stack);
@@ -168,7 +179,7 @@ void debug_free_sized(void* address, size_t size, enum block_kind kind) {
     uint32_t stack = call_stack_capture();
     struct record* record = live_record(address, stack);
     if (record == NULL) {
-        free_any(address);
+        free_foreign(address, stack);
         return;
     }
     require_kind(record, kind, stack);
@@ -182,7 +193,10 @@ bool debug_size(const void* address, size_t* size) {
     address = address_untagged(address);
     uint32_t stack = call_stack_capture();
     struct record* record = live_record(address, stack);
-    if (record == NULL) return false;
+    if (record == NULL) {
+        fault_foreign(address, stack);
+        return false;
+    }
     verify(record, stack);
     *size = record->size;
     return true;
@@ -251,7 +265,10 @@ size_t debug_usable_bytes(const void* address) {
     if (record != NULL) return record->size;
     if (address == NULL || empty_block_is_live(address)) return 0;
     bool ours = record_search(address) != NULL || block_is_ours(address);
-    if (ours || option_get(OPTION_FOREIGN_FREE) != 0) fault_at(address, call_stack_capture());
+    if (!ours && option_get(OPTION_FOREIGN_FREE) == 0) return 0;
+    uint32_t stack = call_stack_capture();
+    fault_at(address, stack);
+    fault_foreign(address, stack);
     return 0;
 }
 
