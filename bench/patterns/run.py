@@ -99,29 +99,37 @@ def is_rival(name, other):
     return other != name and not (name.startswith("keel") and other.startswith("keel"))
 
 
-def multiples(runs, name, key, least=1):
-    """By pattern: this allocator's figure divided by the best rival's."""
+def multiples(runs, name, key, least=1, without=None):
+    """By pattern: this allocator's figure divided by that of the best rival but `without`."""
     result = {}
     for pattern, by_name in runs.items():
-        rivals = [median(f, key) for other, f in by_name.items() if is_rival(name, other)]
+        rivals = [
+            median(figures, key)
+            for other, figures in by_name.items()
+            if is_rival(name, other) and other != without
+        ]
         own = median(by_name[name], key)
         result[pattern] = max(own, least) / max(min(rivals), least)
     return result
 
 
+def mean(multiples_by_pattern):
+    finite = [value for value in multiples_by_pattern.values() if math.isfinite(value)]
+    return f"{math.exp(statistics.fmean(map(math.log, finite))):.2f}"
+
+
 def summary_rows(runs, contestants):
     for name in contestants:
         time = multiples(runs, name, "cpu_ns")
-        memory = multiples(runs, name, "peak_kib", least=1024)
         worst = max(time, key=time.get)
-        finite = [value for value in time.values() if math.isfinite(value)]
         yield [
             name,
-            f"{math.exp(statistics.fmean(map(math.log, finite))):.2f}",
+            mean(time),
             f"{sum(value > 1.25 for value in time.values())} of {len(time)}",
             sum(value > 2 for value in time.values()),
             f"{time[worst]:.1f} ({worst})",
-            f"{math.exp(statistics.fmean(map(math.log, memory.values()))):.2f}",
+            mean(multiples(runs, name, "peak_kib", least=1024)),
+            mean(multiples(runs, name, "peak_kib", least=1024, without="glibc")),
         ]
 
 
@@ -137,6 +145,7 @@ def cell(figures):
 
 def report(runs, contestants, rounds):
     head = ["allocator", "time, geometric mean", "above 1.25", "above 2", "worst", "peak memory"]
+    head.append("over the leanest but glibc")
     load = "%.1f %.1f %.1f" % os.getloadavg()
     text = "# Patterns of use\n\n"
     text += f"`{command_line()}`, kernel {os.uname().release}, load after: {load}.\n\n"
