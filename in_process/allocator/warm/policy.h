@@ -86,8 +86,8 @@ enum {
     // times the faults; with all of it, `replace-5m-25m` 4 % more memory and no fewer.
     REFAULT_SHARE = 2,
     // Slices used, 640 KiB. With 256 KiB, 180 random programs and 23 short real ones have 8 and 7 %
-    // more memory at their peak, in the same time; with 1 MiB 4 % less, in 1 to 4 % more time. 2 MiB
-    // in the secure flavour, whose freed large blocks wait in quarantine.
+    // more memory at their peak, in the same time; with 1 MiB 4 % less, in 1 to 4 % more time. The
+    // secure flavour has 2 MiB: its freed large blocks wait in quarantine.
     UNITS_FROM = KEEL_SECURE ? 32 : 10,
     TRUST_BASE = 32, // slices on trust for the process: a unit; 16: faults 149, 86 and 120
     // Beyond, one slice for so many used. Nothing beyond: faults 133, 84 and 149. 2: no
