@@ -109,13 +109,14 @@ def multiples(runs, name, key, least=1, without=None):
             if is_rival(name, other) and other != without
         ]
         own = median(by_name[name], key)
-        result[pattern] = max(own, least) / max(min(rivals), least)
+        if rivals:
+            result[pattern] = max(own, least) / max(min(rivals), least)
     return result
 
 
 def mean(multiples_by_pattern):
     finite = [value for value in multiples_by_pattern.values() if math.isfinite(value)]
-    return f"{math.exp(statistics.fmean(map(math.log, finite))):.2f}"
+    return f"{math.exp(statistics.fmean(map(math.log, finite))):.2f}" if finite else "-"
 
 
 def summary_rows(runs, contestants):

@@ -90,6 +90,9 @@ size_t policy_surplus(void) {
 void policy_returned(size_t slices) {
     (void)slices;
 }
+void policy_returned_early(size_t slices) {
+    (void)slices;
+}
 bool os_machine_has_huge_pages(void) {
     return true;
 }

@@ -265,7 +265,7 @@ KEEL_NOINLINE void free_page_emptied(struct page* page);
 KEEL_NOINLINE void free_into_full_queue(struct page* page);
 // `function` gets the blocks that are not Keel's. False: they are not its blocks either.
 void free_set_elsewhere(bool (*function)(void* block));
-// Calls it. False: the block is not freed.
+// Passes the block to that function. False: it is not freed.
 bool free_pass_on(void* block);
 // Frees a block in the cases that free_block does not handle (see the outline above).
 KEEL_NOINLINE void free_slow(void* address, struct page* page);

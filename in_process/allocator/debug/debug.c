@@ -264,8 +264,6 @@ size_t debug_usable_bytes(const void* address) {
     const struct record* record = live_at(address);
     if (record != NULL) return record->size;
     if (address == NULL || empty_block_is_live(address)) return 0;
-    bool ours = record_search(address) != NULL || block_is_ours(address);
-    if (!ours && option_get(OPTION_FOREIGN_FREE) == 0) return 0;
     uint32_t stack = call_stack_capture();
     fault_at(address, stack);
     fault_foreign(address, stack);

@@ -193,10 +193,14 @@ static size_t refill_reserve(void) {
 static bool discard_surplus(void) {
     bool worked = false;
     size_t due = policy_surplus();
-    if (due < DISCARD_SLICES && policy_is_above()) due = DISCARD_SLICES;
+    bool early = due < DISCARD_SLICES && policy_is_above();
+    if (early) due = DISCARD_SLICES;
     for (unsigned step = 0; step < STEPS_MAX && due > 0; step++) {
         size_t done = reserve_discard(due < DISCARD_SLICES ? (unsigned)due : DISCARD_SLICES);
-        policy_returned(done > 0 ? done : due);
+        if (early)
+            policy_returned_early(done);
+        else
+            policy_returned(done > 0 ? done : due);
         due = done > 0 && due > done ? due - done : 0;
         worked = true;
     }

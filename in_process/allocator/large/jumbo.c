@@ -58,6 +58,7 @@ void* jumbo_allocate(size_t bytes, size_t alignment, bool filled, bool* zero) {
     size_t unit = os_page_bytes();
     bytes = round_up(bytes, unit);
     if (alignment < unit) alignment = unit;
+    bool fills = filled;
     filled = filled && policy_may_have_huge();
     struct mapping mapping = mapping_cache_take(bytes, alignment, filled);
     *zero = mapping.start == NULL;
@@ -70,9 +71,8 @@ void* jumbo_allocate(size_t bytes, size_t alignment, bool filled, bool* zero) {
     if (*zero && !filled) {
         policy_begin_sparse(page_of(start));
         fill_watch(start, mapping.bytes, mapping.bytes);
-    } else if (*zero) {
-        policy_map(mapping.bytes);
     }
+    if (*zero && fills) policy_note_mapping(mapping.bytes);
     count_event(EVENT_JUMBO_ALLOCATED, 1);
     return start;
 }

@@ -194,10 +194,13 @@ static unsigned bucket_of_all(unsigned slices) {
 // First where some runs may be long enough, then where all are.
 static struct run narrow_allocate(struct search* search) {
     unsigned slices = search->slices + search->room;
-    unsigned enough = slices + search->alignment - 1; // wherever it begins; a whole superblock is
+    // So long a run has an aligned place wherever it begins, and so has a whole superblock.
+    unsigned enough = slices + search->alignment - 1;
     search->bucket = bucket_of_all(enough < SUPERBLOCK_SLICES ? enough : SUPERBLOCK_SLICES);
     search->lowest = bit_highest(slices);
     KEEL_ASSERT(search->bucket - search->lowest <= 1 || search->alignment > 1);
+    // The buckets between, where an aligned run may be, are not searched.
+    if (search->bucket - search->lowest > 1) search->cut_short = true;
     search->windows = 0;
     struct run run = windows_take(search->lowest, search);
     if (run.start == NULL && search->bucket != search->lowest)

@@ -53,8 +53,8 @@ struct run run_allocate_warm(unsigned slices);
 // it for twice the slices. The room is not taken.
 struct run run_allocate_growing(unsigned slices);
 
-// As run_allocate_narrow; the run begins at a multiple of `alignment` slices, a power of two. Both
-// are at most 64.
+// As run_allocate_narrow; the run begins at a multiple of `alignment` slices, a power of two. If
+// that is more than 1, both are at most 64.
 struct run run_allocate_aligned(unsigned slices, unsigned alignment,
                                 enum run_preference preference);
 

@@ -36,7 +36,7 @@ KEEL_INLINE bool superblock_is_dirty(struct superblock* superblock) {
 void superblock_correct_dirty(struct window* window, unsigned index);
 
 // Every run that is taken or released changes `held`, so it shares a cache line with nothing that
-// is read more often. The two counts are in one word: one write for each run.
+// is read more often. The two counts are in one word: one write for each warm run.
 struct slice_counts {
     // Slices given out, times 2^32, plus free slices that may occupy memory. Momentarily either may
     // be negative. At most 2^28 each (WINDOWS_MAX).

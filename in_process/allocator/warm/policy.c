@@ -116,7 +116,7 @@ void policy_returned_early(size_t slices) {
     atomic_set(&policy.early, atomic_get(&policy.early) + slices);
 }
 
-void policy_map(size_t bytes) {
+void policy_note_mapping(size_t bytes) {
     refaults_note(bytes / SLICE_BYTES);
 }
 
@@ -162,10 +162,9 @@ void policy_note(void) {
     size_t used = policy_used();
     uint64_t cold = run_cold_taken();
     uint64_t noted = atomic_get(&policy.cold_noted);
-    if (cold > noted) { // another thread may be ahead
-        atomic_set(&policy.cold_noted, cold);
+    // Another thread may be ahead.
+    if (cold > noted && atomic_try_bits(&policy.cold_noted, &noted, cold))
         refaults_note(cold - noted);
-    }
     if (used > atomic_get(&policy.peak_now)) atomic_set(&policy.peak_now, used);
     size_t dirty = run_dirty_slices();
     if (dirty < atomic_get(&policy.lowest)) atomic_set(&policy.lowest, dirty);

@@ -18,6 +18,8 @@
 //      used below 16 MiB            2.5 MiB, whatever the number of threads and classes
 //      above                        2.5 MiB and a fifth of what is used
 //
+//    and what refaults (rule 3) add.
+//
 //    All heaps together keep a quarter of it for themselves: that saves writes to cache lines which
 //    all threads write, and no memory.
 // 3. What was used within the last period may come back: memory that the program frees stays until
@@ -29,6 +31,7 @@
 //    What went back above the bound, and was then taken cold in the same period, went back too
 //    early: such *refaults* raise the bound for this period and the next one, by at most half of
 //    the highest use. So a program whose free memory does not fit its requests keeps more of it.
+//    Units that are populated count as no refaults.
 // 4. Memory that is resident at once is for what will be filled. A page of small blocks gets it
 //    when the thread has filled FILLED_ENOUGH pages of the class. A large block, and a page of
 //    blocks above 8 KiB, gets it when such blocks were seen to be filled (fill.h). Other pages get
@@ -43,8 +46,8 @@
 //    than small pages would, none is populated for 64 times as long.
 //
 // Where time and memory exclude each other: below 16 MiB memory wins. A process of 2 MiB holds at
-// most 6.5, of which 2 are on trust and 2.5 idle; its first 640 KiB are cold, which costs a page
-// fault for each 4 KiB. Above, the tail wins. The first large blocks of a program are cold, also
+// most 6.5, of which 2 are on trust and 2.5 idle, and one more with refaults; its first 640 KiB are
+// cold, which costs a page fault for each 4 KiB. Above, the tail wins. The first large blocks of a program are cold, also
 // one of 200 MiB: nobody has seen yet that the program fills such blocks. Idle memory is measured
 // against the highest use of the last two periods and not against the use of the moment: else a
 // program that frees and allocates the same 40 MiB in turn would take all of its page faults again
@@ -118,7 +121,7 @@ struct policy {
     atomic_signed under_way; // units of 2 MiB that threads are populating, or ask for
     atomic_bits peak_now;    // highest use of this period
     atomic_bits peak_before; // and of the last one
-    atomic_bits early;       // slices that went back by rule 3 in this period
+    atomic_bits early;       // slices that went back above the bound, less those taken cold since
     atomic_bits cold_noted;  // of run_cold_taken(), what has been compared with them
     atomic_bits refaults_now;    // of the early ones, those that requests then took cold
     atomic_bits refaults_before; // and in the last period
@@ -183,8 +186,8 @@ void policy_resize_large(struct page* page, size_t bytes); // sets page->bytes
 // cached mappings are sparse is not known exactly. O(1).
 void policy_cache(bool sparse, size_t bytes);
 void policy_uncache(struct page* page);
-// A mapping of new memory will be filled.
-void policy_map(size_t bytes);
+// A block that will be filled is a mapping of new memory.
+void policy_note_mapping(size_t bytes);
 
 KEEL_INLINE void policy_touch(int64_t bytes) {
     (void)atomic_sub(&policy.untouched, bytes);

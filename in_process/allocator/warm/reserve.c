@@ -226,8 +226,9 @@ static size_t give_back(size_t slices, size_t bytes_max, unsigned* calls) {
     size_t most = excess + HUGE_SLICES;
     if (most < slices) slices = most;
     if (most * SLICE_BYTES < bytes_max) bytes_max = most * SLICE_BYTES;
+    bool early = !policy_is_above_cap();
     size_t done = return_idle(slices, bytes_max, calls);
-    policy_returned_early(done);
+    if (early) policy_returned_early(done);
     return done;
 }
 

@@ -235,12 +235,14 @@ static void test_refaults(void) {
         CHECK((*block = kl_malloc(BYTES)) != NULL);
         touch(*block, BYTES);
         *block = kl_realloc(*block, 1 + random_next(&random) % (BYTES / 2));
+        CHECK(*block != NULL);
     }
     purged = event(EVENT_PURGED_SLICES) - purged;
     CHECK(purged > 0 && purged < SHRUNK / 20);
     size_t most = atomic_get(&policy.peak_now);
     CHECK(policy_used() + policy_idle() <= most + most / REFAULT_SHARE + policy_budget(most) + 1);
     for (unsigned i = 0; i < LIVE; i++) kl_free(blocks[i]);
+    kl_collect(true);
 }
 
 int main(void) {

@@ -26,6 +26,7 @@ enum { PAGE_BYTES = 16384, PROMOTIONS = 100 };
 // --- Blocks of others ----------------------------------------------------------------------------
 
 static bool free_elsewhere(void* block) {
+    if (malloc_size(block) == 0) return false;
     free(block);
     return true;
 }
