@@ -47,14 +47,14 @@
 //
 // Where time and memory exclude each other: below 16 MiB memory wins. A process of 2 MiB holds at
 // most 6.5, of which 2 are on trust and 2.5 idle, and one more with refaults; its first 640 KiB are
-// cold, which costs a page fault for each 4 KiB. Above, the tail wins. The first large blocks of a program are cold, also
-// one of 200 MiB: nobody has seen yet that the program fills such blocks. Idle memory is measured
-// against the highest use of the last two periods and not against the use of the moment: else a
-// program that frees and allocates the same 40 MiB in turn would take all of its page faults again
-// each time. The free of a mapping, or of a block above 4 MiB, returns what exceeds that; each
-// other slow path returns 64 KiB of it. Mappings that were not needed in this period go first, then
-// free slices, then other mappings. A program of one thread that frees its memory and then only
-// sleeps, or calls only fast paths, keeps what it freed.
+// cold, which costs a page fault for each 4 KiB. Above, the tail wins. The first large blocks of a
+// program are cold, also one of 200 MiB: nobody has seen yet that the program fills such blocks.
+// Idle memory is measured against the highest use of the last two periods and not against the use
+// of the moment: else a program that frees and allocates the same 40 MiB in turn would take all of
+// its page faults again each time. The free of a mapping, or of a block above 4 MiB, returns what
+// exceeds that; each other slow path returns 64 KiB of it. Mappings that were not needed in this
+// period go first, then free slices, then other mappings. A program of one thread that frees its
+// memory and then only sleeps, or calls only fast paths, keeps what it freed.
 //
 // What defeats it: threads that use memory one after the other, each on pages of its own, because
 // free blocks of a page stay in its thread's heap. Programs whose blocks grow and shrink above 64
