@@ -1,6 +1,7 @@
 """Shared by the benchmarks that run a small C program on several preloaded allocators."""
 
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -24,6 +25,19 @@ def add_options(parser, rounds):
     )
     parser.add_argument("--beside", action="append", default=[], metavar="NAME=LIBRARY")
     parser.add_argument("--no-archive", action="store_true", help="print only")
+
+
+def each_until_interrupted(names, measure):
+    """Calls measure(name) for each, until Ctrl-C or SIGTERM. Returns the names that are finished."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    finished = []
+    try:
+        for name in names:
+            measure(name)
+            finished.append(name)
+    except KeyboardInterrupt:
+        print(f"\ninterrupted: {len(finished)} of {len(names)} are finished", file=sys.stderr)
+    return finished
 
 
 def libraries(beside):

@@ -6,7 +6,8 @@ bench/kinds/run.py [--rounds N] [--rest SECONDS,...] [--beside NAME=LIBRARY]... 
 Runs each kind of kinds.c N times on the C library's malloc, on Keel, on Keel without its keeper,
 and on each library of --beside, interleaved in random order, one process per run. Prints medians,
 and the geometric means of their multiples of the best other maker's. Archives both with every run
-in bench/runs/<date>-<machine>/kinds.*, unless --no-archive.
+in bench/runs/<date>-<machine>/kinds.*, unless --no-archive. Ctrl-C (or SIGTERM) prints what is
+finished, and archives nothing.
 
 The results of these programs were seen while the allocator's policy for memory was made
 (docs/decisions/0012-warm-memory.md): they do not show how it does with unseen programs.
@@ -25,7 +26,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from archive import command_line, keep_report, markdown
-from preloaded import LIBKEEL, add_options, build, libraries
+from preloaded import LIBKEEL, add_options, build, each_until_interrupted, libraries
 
 SOURCE = pathlib.Path(__file__).with_name("kinds.c")
 LIMIT_SECONDS = 120
@@ -59,13 +60,15 @@ def run_once(program, kind, rest, environment):
 def measure(program, kinds, contestants, options):
     """Runs by kind and allocator."""
     runs = {kind: {name: [] for name in contestants} for kind in kinds}
-    for kind in kinds:
+
+    def measure_one(kind):
         print(f"{kind:16}", end="\r", file=sys.stderr)
         for _ in range(options.rounds):
             for name in random.sample(list(contestants), len(contestants)):
                 figures = run_once(program, kind, options.rest, contestants[name])
                 runs[kind][name].append(figures)
-    return runs
+
+    return {kind: runs[kind] for kind in each_until_interrupted(kinds, measure_one)}
 
 
 def median(figures, key):
@@ -137,9 +140,12 @@ def main():
         unknown = [kind for kind in options.kinds if kind not in names]
         if unknown:
             sys.exit(f"no such kind: {', '.join(unknown)}; there are {', '.join(names)}")
-        runs = measure(program, options.kinds or names, contestants, options)
-    text = report(runs, contestants, options)
+        chosen = options.kinds or names
+        runs = measure(program, chosen, contestants, options)
+    text = report(runs, contestants, options) if runs else ""
     print(text)
+    if len(runs) < len(chosen):
+        sys.exit(130)
     if not options.no_archive:
         keep_report("kinds", text, runs)
 

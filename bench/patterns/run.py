@@ -10,6 +10,8 @@ table of medians and archives it with every run in bench/runs/<date>-<machine>/p
 An allocator's multiple of a pattern is its CPU time (all threads of the process) divided by the
 least of the *other* makers' allocators; Keel's two rows are not compared with each other.
 
+Ctrl-C (or SIGTERM) prints what is finished, and archives nothing.
+
 With --random N, the patterns are N programs that a seed chooses (random.h): how an allocator does
 where nobody has tuned it.
 
@@ -33,7 +35,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from archive import command_line, keep_report, markdown
-from preloaded import LIBKEEL, add_options, build, libraries
+from preloaded import LIBKEEL, add_options, build, each_until_interrupted, libraries
 
 SOURCE = pathlib.Path(__file__).with_name("patterns.c")
 LIMIT_SECONDS = 120
@@ -77,15 +79,19 @@ def run_once(program, pattern, environment):
 def measure(program, patterns, contestants, rounds, back_mib):
     """Runs by pattern and allocator."""
     runs = {pattern: {name: [] for name in contestants} for pattern in patterns}
-    for done, pattern in enumerate(patterns):
-        print(f"\r{done + 1} of {len(patterns)}: {pattern:24}", end="", file=sys.stderr)
+
+    def measure_one(pattern):
+        number = patterns.index(pattern) + 1
+        print(f"\r{number} of {len(patterns)}: {pattern:24}", end="", file=sys.stderr)
         for _ in range(rounds):
             for name in random.sample(list(contestants), len(contestants)):
                 back_memory(back_mib)
                 figures = run_once(program, pattern, contestants[name])
                 runs[pattern][name].append(figures)
+
+    finished = each_until_interrupted(patterns, measure_one)
     print(file=sys.stderr)
-    return runs
+    return {pattern: runs[pattern] for pattern in finished}
 
 
 def median(figures, key):
@@ -178,8 +184,10 @@ def main():
         made_up = [f"random-{number + 1}" for number in range(arguments.random)]
         chosen = arguments.patterns or made_up or known
         runs = measure(program, chosen, contestants, arguments.rounds, arguments.back)
-    text = report(runs, contestants, arguments.rounds)
+    text = report(runs, contestants, arguments.rounds) if runs else ""
     print(text)
+    if len(runs) < len(chosen):
+        sys.exit(130)
     if not arguments.no_archive:
         name = "random-programs" if arguments.random > 0 else "patterns"
         keep_report(name, text, {"command": command_line(), "runs": runs})
