@@ -28,7 +28,7 @@ def add_options(parser, rounds):
 
 
 def each_until_interrupted(names, measure):
-    """Calls measure(name) for each, until Ctrl-C or SIGTERM. Returns the names that are finished."""
+    """Calls measure(name) for each, until Ctrl-C or SIGTERM. Returns the finished names."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     finished = []
     try:
