@@ -67,6 +67,35 @@ TEST(a_second_thread_starts_a_keeper_if_the_process_has_grown) {
     CHECK_EQUAL(threads_beside_a_second(), 3);
 }
 
+// Fills large blocks and frees them all, as the other threads do.
+static void* allocates_large(void* unused) {
+    (void)unused;
+    for (size_t round = 0; round < 3; round++) {
+        void* blocks[16];
+        for (size_t i = 0; i < 16; i++) {
+            size_t bytes = (i + 2) * 100 * KIB;
+            CHECK((blocks[i] = kl_malloc(bytes)) != NULL);
+            memset(blocks[i], 1, bytes);
+        }
+        for (size_t i = 0; i < 16; i++) kl_free(blocks[i]);
+    }
+    return NULL;
+}
+
+TEST(what_threads_with_large_blocks_only_leave_goes_back) {
+    enum { THREADS = 16, TIMEOUT_MS = 20000 };
+    pthread_t ended[THREADS];
+    kl_free(kl_malloc(1));
+    size_t before = resident_bytes();
+    for (size_t i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&ended[i], NULL, allocates_large, NULL) == 0);
+    for (size_t i = 0; i < THREADS; i++) CHECK(pthread_join(ended[i], NULL) == 0);
+    CHECK_EQUAL(threads(), 2); // this one and the keeper
+    for (int ms = 0; ms < TIMEOUT_MS && resident_bytes() > before + 8 * MIB; ms += 100)
+        sleep_ms(100);
+    CHECK_WITH(resident_bytes() <= before + 8 * MIB, "%zu KiB", resident_bytes() / KIB);
+}
+
 TEST(a_forked_child_keeps_one_thread) {
     grow();
     pid_t child = fork();

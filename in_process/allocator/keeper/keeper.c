@@ -36,7 +36,7 @@
 #define TICK_REALTIME_US 8000u // longest sleep while a realtime thread has a spare
 #define TICK_MAX_US 1000000u
 #define DEMAND_PERIOD_US 1000u // demand is measured over at least this time
-#define REFILLS_BEFORE_START 32u
+#define CALLS_BEFORE_START 32u // refills of a thread, or its requests for slices
 // Slices that a process has live before it gets a keeper, 2 MiB: a smaller one gains little.
 // (Programs that soon change their own privileges hold 1.1 to 1.8 MiB by then.)
 #define GROWTH_BEFORE_START 32u
@@ -420,9 +420,11 @@ bool keeper_start(void) {
 }
 
 // Not for threads that hardly allocate, and not in a thread's first calls: those may come at its
-// end.
+// end. Large blocks need slices, and no refills.
 static bool has_second_thread(void) {
-    return atomic_get(&thread_heap->counts[HEAP_REFILLS]) >= REFILLS_BEFORE_START &&
+    const struct heap* heap = thread_heap;
+    return (atomic_get(&heap->counts[HEAP_REFILLS]) >= CALLS_BEFORE_START ||
+            heap->draws >= CALLS_BEFORE_START) &&
            heaps_taken() >= atomic_get(&heaps_at_fork) + 2;
 }
 
