@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Attaches keel to real programs again and again, with work for them meanwhile. Every program must
-# live on and answer afterwards, and each journal must have operations. Fails if no program is
-# installed.
+# live on and answer afterwards, and each journal must have operations and call stacks. Fails if no
+# program is installed.
 #
 #     tests/attach.sh KEEL [ROUNDS] [PROGRAM...]
 #
@@ -41,13 +41,17 @@ attach() {
     local name=$1 pid=$2 longest=0 work=0 foreign=0 pause round operations
     shift 2
     for ((round = 1; round <= rounds; round++)); do
-        if ! "$keel" attach "$pid" --for 30 --max-events 500 -o "$name.journal.parquet" \
-            >"$name.log" 2>&1; then
+        if ! "$keel" attach "$pid" --for 30 --max-events 500 --stacks 16 \
+            -o "$name.journal.parquet" >"$name.log" 2>&1; then
             fail "$(grep -v operations "$name.log" | tail -2)"
             return
         fi
         "$keel" info --verify "$name.journal.parquet" >"$name.info" 2>&1 || {
             fail "the journal is not valid: $(tail -1 "$name.info")"
+            return
+        }
+        "$keel" blame "$name.journal.parquet" >"$name.blame" 2>&1 || {
+            fail "$(tail -1 "$name.blame")"
             return
         }
         if ! kill -0 "$pid" 2>/dev/null || ! "$@" >/dev/null 2>&1; then

@@ -7,6 +7,7 @@
 #include "base/attributes.h"
 #include "hooks.h"
 #include "next.h"
+#include "origin.h"
 #include "session.h"
 #include "thread.h"
 #include <errno.h>
@@ -42,6 +43,7 @@ long kl_attached_start(const char* folder) {
         hooks_prepare_fork();
     }
     int error = session_start_in(folder);
+    if (error == 0) origin_prepare(); // before the hooks: it allocates
     long count = error != 0 || preloaded ? -error : (long)hooks_set();
     if (error == 0 && !preloaded && count == 0) {
         kl_attached_stop();

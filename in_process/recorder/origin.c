@@ -25,8 +25,7 @@ enum { WALK_MAX = 128, OWN_FRAMES = 8 };
 
 static _Atomic bool prepared;
 
-// Loads the unwinder, before stacks are walked inside malloc.
-__attribute__((constructor)) static void origin_prepare(void) {
+__attribute__((constructor)) void origin_prepare(void) {
     if (!recording() || session.stacks == 0) return;
     struct thread* thread = &recorder_thread;
     void* frames[2];

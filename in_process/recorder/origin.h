@@ -5,6 +5,10 @@
 #include "base/attributes.h"
 #include "thread.h"
 
+// Loads the unwinder, if this process is recorded with call stacks: inside malloc, where stacks are
+// walked, that is impossible. It is a constructor; a recording that begins later must call it.
+void origin_prepare(void);
+
 // Returns the name of the stack of the call that returns to `caller`. Records the stack's
 // addresses, unless this ring has recorded them recently. Preserves errno.
 uint64_t origin_of_stack(const void* caller);

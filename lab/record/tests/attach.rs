@@ -5,7 +5,7 @@ mod common;
 
 use common::{Bench, Journal};
 use keel_journal::Op;
-use keel_record::{Error, Last, Options, Wait, When, attach_with};
+use keel_record::{Error, Last, Options, Sample, Wait, When, attach_with};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -74,6 +74,25 @@ fn a_running_program_is_recorded_and_left_again_and_again() {
         assert!(journal.metadata.foreign > 0, "{:?}", journal.metadata);
         assert_eq!(journal.metadata.repairs.get("unseen_free"), None);
         assert_eq!(left_behind(&child), "", "round {round}");
+    }
+    end(child);
+}
+
+/// What walks the stacks has to be loaded into a program that runs already.
+#[test]
+fn call_stacks_of_a_running_program_are_recorded() {
+    let _one = ONE.lock();
+    let bench = Bench::new();
+    let child = start_served(&bench, "2");
+    for sample in [None, Some(Sample { bytes: 4096, seed: 1 })] {
+        let options = Options { stacks: 8, sample, ..options(&bench, 0.5) };
+        let recorded = attach_with(child.id(), &options, &mut |_| {}).unwrap();
+        assert_eq!(recorded.problems, Vec::<String>::new());
+        let journal = Journal::read_any(&options.output);
+        let stacks = &journal.metadata.stacks;
+        let calls = journal.origins.iter().map(|origin| stacks.walk(origin.stack).count());
+        // The thread's function and the one that calls it.
+        assert!(calls.clone().count() > 100 && calls.min() >= Some(2), "{sample:?}: {stacks:?}");
     }
     end(child);
 }
