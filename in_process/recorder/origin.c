@@ -27,11 +27,10 @@ static _Atomic bool prepared;
 
 __attribute__((constructor)) void origin_prepare(void) {
     if (!recording() || session.stacks == 0) return;
-    struct thread* thread = &recorder_thread;
     void* frames[2];
-    thread->walking = true;
+    struct thread_own own = thread_own_begin();
     backtrace(frames, 2); // loads its library and allocates
-    thread->walking = false;
+    thread_own_end(own);
     atomic_set_release(&prepared, true);
 }
 

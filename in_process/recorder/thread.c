@@ -417,7 +417,24 @@ void thread_record_slow(uint64_t index, struct event event) {
 // with the old ring. In this case the thread keeps its ring, and the handler's event borrows
 // another.
 void thread_record_anew(struct event event) {
+    if (recorder_thread.recording == RECORDING_NONE) return;
     thread_record_slow(UINT64_MAX, event);
+}
+
+// No allocation reaches the countdown, so none is taken as a sample.
+struct thread_own thread_own_begin(void) {
+    struct thread* thread = &recorder_thread;
+    struct thread_own own = {signals_block(), thread->countdown, thread->recording};
+    thread->recording = RECORDING_NONE;
+    thread->countdown = UINT64_MAX;
+    return own;
+}
+
+void thread_own_end(struct thread_own own) {
+    struct thread* thread = &recorder_thread;
+    thread->countdown = own.countdown;
+    thread->recording = own.recording;
+    signals_restore(own.signals);
 }
 
 bool thread_has_ring(void) {

@@ -25,6 +25,7 @@
 #include "base/bits.h"
 #include "clock.h"
 #include "session.h"
+#include "signals.h"
 #include <stddef.h>
 
 // The block that is being released. The release may pass through several functions of the allocator
@@ -50,7 +51,8 @@ struct thread {
     uint64_t mask;              // number of slots - 1
     uint32_t shift;             // log2 of the number of slots
     uint32_t serial;            // of this thread in the process, from 1; 0: not yet assigned
-    uint32_t recording;         // session.number of the recording that the ring belongs to
+    uint32_t recording;         // session.number of the recording that the ring belongs to; or
+                                // RECORDING_NONE
     uint32_t depth;             // nested calls of record_checked: signal handlers nest
     struct deleting deleting;
     uint64_t room;           // lower indexes may be written; 0 while there is no ring
@@ -78,6 +80,9 @@ extern _Thread_local struct thread recorder_thread;
 // A thread without a ring claims indexes from here on. They belong to no ring.
 #define INDEX_NONE (UINT64_C(1) << 63)
 
+// Between thread_own_begin and thread_own_end.
+#define RECORDING_NONE UINT32_MAX
+
 // A slot's contents before it is published: the fields of struct kl_ring_slot.
 struct event {
     uint64_t time;
@@ -93,6 +98,16 @@ void thread_record_slow(uint64_t index, struct event event);
 
 // Records an event of a thread whose ring belongs to an earlier recording.
 void thread_record_anew(struct event event);
+
+// The calls of this thread between the two are the recorder's own: they are not recorded. Meanwhile
+// no signal handler runs.
+struct thread_own {
+    signal_set signals;
+    uint64_t countdown;
+    uint32_t recording;
+};
+struct thread_own thread_own_begin(void);
+void thread_own_end(struct thread_own own);
 
 // Takes a ring for the thread if it has none. False: the thread still has none; it records with
 // borrowed rings or not at all.

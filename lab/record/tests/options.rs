@@ -155,6 +155,8 @@ fn stacks_are_recorded_innermost_call_first() {
     for (module, _) in [one[0], one[1], other[1]] {
         assert!(journal.metadata.modules[module as usize].path.ends_with(program_name));
     }
+    let (_, plain) = bench.record(&program, &[]);
+    assert_eq!(journal.events.len(), plain.events.len(), "what the recorder allocates is left out");
 }
 
 #[test]
