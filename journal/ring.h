@@ -54,8 +54,8 @@
 
 #define KL_SESSION_VARIABLE "KEEL_RECORDER_SESSION" // environment: the session's folder
 // Lines `<pid> <how> <path>`; pid 0 stands for a new child. How is the letter r if the new program
-// gets the recorder's variables, c if its environment lacks them, and f if the call before returned
-// because it failed.
+// gets the recorder's variables, c if its environment lacks them, u if this process can no longer
+// open the session's files, and f if the call before returned because it failed.
 #define KL_EXECUTED_NAME "executed"
 #define KL_CONTROL_MAGIC 0x31304c5254434c4bull // "KLCTRL01"
 #define KL_SPOOL_MAGIC 0x3130474e49524c4bull   // "KLRING01"
@@ -235,6 +235,7 @@ enum kl_stop {
 enum kl_clock { KL_CLOCK_TSC = 0, KL_CLOCK_MONOTONIC = 1 };
 
 // The session's `control` file.
+#define KL_NOTES_BYTES (KL_PAGE_BYTES - 100u)
 struct kl_control {
     uint64_t magic;
     uint32_t version;
@@ -254,8 +255,12 @@ struct kl_control {
     uint64_t sample_seed;       // of the random numbers that choose them
     uint64_t slow_ticks;        // calls that take at least so long are slow; 0: calls are not timed
     uint64_t patches;           // number of structures in the file of journal/patches.h; 0: no file
+    // Bytes of `notes` that are claimed. A line that does not fit is counted only.
+    _Atomic uint32_t noted;
+    // The lines of processes that cannot open KL_EXECUTED_NAME; 0: not written yet.
+    _Atomic uint8_t notes[KL_NOTES_BYTES];
 };
-static_assert(sizeof(struct kl_control) == 96, "as in ring.rs");
+static_assert(sizeof(struct kl_control) == KL_PAGE_BYTES, "as in ring.rs");
 static_assert(offsetof(struct kl_control, heartbeat) == 32, "as in ring.rs");
 
 // The file of a recording without `keel record` (keel/recorder.h): a struct kl_spool with magic

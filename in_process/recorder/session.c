@@ -22,8 +22,9 @@
 
 enum { SPOOLS_PER_PID_MAX = 10000, READER_SILENCE_MS = 2000, ROOM_WAIT_MS = 5000 };
 
-// A forked child keeps this value, so that a child that is not followed needs no system call except
-// getpid.
+// A forked child keeps this value and the mapping of the control page, so that a child that is not
+// followed needs no system call except getpid, and one that can no longer open the session's files
+// can say so. 0: the page is not mapped.
 static uint32_t known_root_pid;
 static bool known_follow;
 static char known_folder[PATH_MAX];
@@ -60,6 +61,7 @@ static bool control_map(const char* folder) {
         munmap(control, KL_PAGE_BYTES);
         return false;
     }
+    madvise(control, KL_PAGE_BYTES, MADV_DOFORK);
     session.control = control;
     session.clock = control->clock;
     session.stacks = control->stacks;
@@ -124,7 +126,7 @@ static bool session_join(void) {
         if (folder == NULL || strlen(folder) >= sizeof known_folder) return false;
         memcpy(known_folder, folder, strlen(folder) + 1);
     }
-    if (!control_map(known_folder)) return false;
+    if (known_root_pid == 0 && !control_map(known_folder)) return false;
     if (!session_path(executed_path, known_folder, KL_EXECUTED_NAME)) return false;
     if (!known_follow && known_root_pid != (uint32_t)getpid()) return false;
     if (atomic_get(&session.control->stop) != 0) return false;
@@ -141,6 +143,21 @@ static bool session_join(void) {
     return true;
 }
 
+// For a process that cannot open the file of the lines.
+static void note_in_page(const struct iovec* parts, int count) {
+    struct kl_control* control = session.control;
+    uint32_t bytes = 0;
+    for (int i = 0; i < count; i++) bytes += (uint32_t)parts[i].iov_len;
+    if (atomic_get(&control->noted) > KL_NOTES_BYTES) return;
+    uint32_t at = atomic_add(&control->noted, bytes);
+    if (at > KL_NOTES_BYTES || bytes > KL_NOTES_BYTES - at) return;
+    for (int i = 0; i < count; i++) {
+        const char* text = parts[i].iov_base;
+        for (size_t j = 0; j < parts[i].iov_len; j++)
+            atomic_set_release(&control->notes[at++], (uint8_t)text[j]);
+    }
+}
+
 // A child of a process that is not followed has nothing to report. One call of writev, so that
 // lines of several processes do not mix.
 void session_note_exec(char how, const char* path, bool in_child) {
@@ -149,7 +166,8 @@ void session_note_exec(char how, const char* path, bool in_child) {
     if (executed_path[0] == '\0') return;
     if (!known_follow && (in_child || known_root_pid != (uint32_t)getpid())) return;
     int file = open(executed_path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
-    if (file < 0) return;
+    // The executed program has fewer open descriptors, but the same user and root folder.
+    if (file < 0 && errno != EMFILE && errno != ENFILE && how != 'f') how = 'u';
     int length = snprintf(start, sizeof start, "%d %c ", in_child ? 0 : (int)getpid(), how);
     bool is_relative = path[0] != '/' && path[0] != '\0' && getcwd(folder, sizeof folder) != NULL;
     struct iovec parts[] = {{start, (size_t)length},
@@ -157,7 +175,12 @@ void session_note_exec(char how, const char* path, bool in_child) {
                             {(char[]){"/"}, is_relative ? 1 : 0},
                             {(char*)(uintptr_t)path, strlen(path)},
                             {(char[]){"\n"}, 1}};
-    ssize_t written = writev(file, parts, sizeof parts / sizeof parts[0]);
+    enum { PARTS = sizeof parts / sizeof parts[0] };
+    if (file < 0) {
+        note_in_page(parts, PARTS);
+        return;
+    }
+    ssize_t written = writev(file, parts, PARTS);
     (void)written;
     close(file);
 }
@@ -176,7 +199,7 @@ void session_start(void) {
     session_reset();
     // A child inherits this advice. To give it again costs little.
     system_wipe_on_fork(&session_page, sizeof session_page);
-    if (environ == NULL) {
+    if (environ == NULL && known_folder[0] == '\0') {
         // ld.so allocates before the C library has its environment: try again at the next call.
         atomic_set_release(&session_page.state, SESSION_UNKNOWN);
         errno = saved_errno;

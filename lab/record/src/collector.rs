@@ -312,18 +312,32 @@ impl<'a> Collector<'a> {
         if failed != 0 {
             let error = std::io::Error::from_raw_os_error(failed as i32);
             let folder = self.session.folder().display();
-            let problem = match failed as i32 {
-                libc::EFBIG => "a process could not be recorded: its limit of file sizes is below \
-                                the size of its rings; raise it (ulimit -f)"
-                    .to_owned(),
-                _ => format!(
-                    "a process could not be recorded: no room for its rings in {folder} \
-                     ({error}); use --spool to name a folder with enough free space"
+            let (said, text) = match failed as i32 {
+                libc::EFBIG => (
+                    &mut self.problems,
+                    "a process could not be recorded: its limit of file sizes is below the size \
+                     of its rings; raise it (ulimit -f)"
+                        .to_owned(),
+                ),
+                // As of a program that such a child executes ([`Unseen`]).
+                libc::EACCES | libc::EPERM | libc::ENOENT => (
+                    &mut self.notes,
+                    format!(
+                        "a child of a recorded process is not recorded: as its user, or in its \
+                         root folder, the recording's folder {folder} cannot be opened ({error})"
+                    ),
+                ),
+                _ => (
+                    &mut self.problems,
+                    format!(
+                        "a process could not be recorded: no room for its rings in {folder} \
+                         ({error}); use --spool to name a folder with enough free space"
+                    ),
                 ),
             };
             // Each new process may have it.
-            if !self.problems.contains(&problem) {
-                self.problems.push(problem);
+            if !said.contains(&text) {
+                said.push(text);
             }
         }
         let announced = control.spools.load(Acquire);

@@ -2,7 +2,7 @@
 //! offset.
 
 use std::mem::{offset_of, size_of};
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 pub const SESSION_VARIABLE: &str = "KEEL_RECORDER_SESSION";
 /// The file with a line for each call of exec.
@@ -270,8 +270,10 @@ pub struct Control {
     pub sample_seed: AtomicU64,
     pub slow_ticks: AtomicU64,
     pub patches: AtomicU64,
+    pub noted: AtomicU32,
+    pub notes: [AtomicU8; PAGE_BYTES - 100],
 }
-const _: () = assert!(size_of::<Control>() == 96);
+const _: () = assert!(size_of::<Control>() == PAGE_BYTES);
 const _: () = assert!(offset_of!(Control, heartbeat) == 32);
 
 /// Slots of ring `index`.

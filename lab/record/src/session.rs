@@ -22,7 +22,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::fence;
 use std::time::Duration;
 
@@ -35,6 +35,8 @@ pub struct Session {
     /// Number of spools taken.
     taken: Cell<u64>,
     executed: File,
+    /// Bytes of the control page's notes that were read.
+    noted: Cell<usize>,
     /// The program that the recorder changes.
     pub patched: Cell<Option<program_file::File>>,
     /// Its lock shows later sessions that this one is in use.
@@ -69,10 +71,15 @@ impl Session {
                 drop(std::fs::remove_dir_all(&folder));
                 session_error(&folder, source)
             })?;
-        let (control, taken) = (Arc::new(control), Cell::new(0));
-        let patched = Cell::new(None);
-        let session =
-            Session { folder, control, taken, executed, patched, _control_file: control_file };
+        let session = Session {
+            folder,
+            control: Arc::new(control),
+            taken: Cell::new(0),
+            executed,
+            noted: Cell::new(0),
+            patched: Cell::new(None),
+            _control_file: control_file,
+        };
         let control = session.control();
         control.version.store(ring::VERSION, Relaxed);
         settings.write(control);
@@ -161,7 +168,25 @@ impl Session {
             return Vec::new();
         }
         release(&self.executed, lines.len());
+        self.read_notes(&mut lines);
         lines.split(|byte| *byte == b'\n').filter_map(Executed::parse).collect()
+    }
+
+    /// Appends the lines of the control page that are whole.
+    fn read_notes(&self, lines: &mut Vec<u8>) {
+        let notes = &self.control().notes[self.noted.get()..];
+        let written = notes.iter().map(|byte| byte.load(Acquire)).take_while(|byte| *byte != 0);
+        let mut written: Vec<u8> = written.collect();
+        let whole = written.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        written.truncate(whole);
+        self.noted.set(self.noted.get() + whole);
+        lines.append(&mut written);
+    }
+
+    /// Whether there was no room for a line in the control page.
+    pub fn lacks_notes(&self) -> bool {
+        let control = self.control();
+        control.noted.load(Relaxed) as usize > control.notes.len()
     }
 
     /// Asks all processes to stop recording.
@@ -200,6 +225,8 @@ pub enum How {
     Recorded,
     /// With an environment that lacks them.
     Cleaned,
+    /// By a process that can no longer open the session's files.
+    Outside,
     /// The process's call before this one failed.
     Failed,
 }
@@ -211,6 +238,7 @@ impl Executed {
         let how = match words.next()? {
             b"r" => How::Recorded,
             b"c" => How::Cleaned,
+            b"u" => How::Outside,
             b"f" => How::Failed,
             _ => return None,
         };

@@ -90,3 +90,25 @@ fn reports_of_executed_programs_take_no_memory_when_they_were_read() {
     let kept = path.metadata().unwrap().blocks() * 512;
     assert!(kept <= 2 * ring::PAGE_BYTES as u64, "{kept} bytes");
 }
+
+/// Lines are read once, when they are whole. One that does not fit is counted.
+#[test]
+fn notes_of_processes_that_cannot_open_the_files_are_read() {
+    let parent = tempfile::tempdir_in("/dev/shm").unwrap();
+    let session = Session::create(parent.path(), SETTINGS).unwrap();
+    let control = session.control();
+    let write = |text: &str| {
+        let at = control.noted.fetch_add(text.len() as u32, Relaxed) as usize;
+        for (byte, to) in text.bytes().zip(control.notes.iter().skip(at)) {
+            to.store(byte, Release);
+        }
+    };
+    let read = || session.executed().into_iter().map(|one| (one.pid, one.how)).collect::<Vec<_>>();
+    write("7 u /bin/true\n8 u /bin");
+    assert_eq!(read(), [(7, How::Outside)]);
+    write("/false\n7 f \n");
+    assert_eq!(read(), [(8, How::Outside), (7, How::Failed)]);
+    assert!(read().is_empty() && !session.lacks_notes());
+    write(&"x".repeat(ring::PAGE_BYTES));
+    assert!(read().is_empty() && session.lacks_notes());
+}

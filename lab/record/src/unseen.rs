@@ -4,11 +4,10 @@
 //!
 //! - The recorder in a process reports each program before it executes it, so a program that ends
 //!   at once is noticed as well ([`Unseen::take_executed`]).
-//! - A program that a process executes after it has changed its root folder or its user cannot
-//!   reach the session's folder, and nothing in that process can report it. So the collector
-//!   compares from time to time which programs run with those that are recorded
-//!   ([`Unseen::look`]). Such programs stay unnoticed if they ran for a shorter time than two of
-//!   these looks.
+//! - A process without the recorder reports nothing, and neither does one that makes the system
+//!   call itself. So the collector compares from time to time which programs run with those that
+//!   are recorded ([`Unseen::look`]). Such programs stay unnoticed if they ran for a shorter time
+//!   than two of these looks.
 
 use crate::Error;
 use crate::image::Image;
@@ -25,6 +24,9 @@ use std::time::{Duration, Instant};
 const CLEANED: &str = "it was started without the variables LD_PRELOAD and KEEL_RECORDER_SESSION, \
                        which load the recorder; keep them in its environment, or record it \
                        directly (keel record -- PROGRAM)";
+const OUTSIDE: &str = "it was executed as another user, in another root folder or with other \
+                       mounts, where the recording's folder cannot be opened; record it directly \
+                       (keel record -- PROGRAM), or name a folder that it sees with --spool";
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Each look takes the time of some system calls for each image.
 const IMAGES_MAX: usize = 100;
@@ -89,8 +91,12 @@ impl Unseen {
                 }
                 continue;
             }
-            let cleaned = (how == How::Cleaned).then(|| CLEANED.to_owned());
-            let reason = self.refusal(&path).or(cleaned);
+            let reason = match how {
+                // In another root folder, the path may be that of another file.
+                How::Outside => Some(OUTSIDE.to_owned()),
+                How::Cleaned => self.refusal(&path).or_else(|| Some(CLEANED.to_owned())),
+                _ => self.refusal(&path),
+            };
             self.executing.push(Executing { pid, path, reason });
         }
         // A failed call returns at once.
@@ -117,7 +123,9 @@ impl Unseen {
         for Executing { pid, path, reason } in self.executing.drain(..count) {
             let Some(reason) = reason else { continue };
             let known = self.reported.iter().any(|(other, program)| {
-                *other == pid && std::fs::metadata(&path).is_ok_and(|of| file(&of) == *program)
+                *other == pid
+                    && (reason == OUTSIDE
+                        || std::fs::metadata(&path).is_ok_and(|of| file(&of) == *program))
             });
             if !known && self.unrecorded.len() < REPORTS_MAX {
                 let ran = self.unrecorded.entry((path, reason)).or_default();

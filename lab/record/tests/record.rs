@@ -178,6 +178,7 @@ fn followed_children_have_separate_journals() {
     for (how, parent, child, foreign) in [
         ("fork", [200, 0, 0], vec![[0, 50, 0]], 1),
         ("clone", [200, 0, 0], vec![[0, 50, 0]], 1),
+        ("cleared", [200, 0, 0], vec![[0, 50, 0]], 1),
         ("fork_exec", [200, 0, 0], vec![[0, 50, 0], [0, 0, 25]], 1),
         ("vfork", [200, 50, 0], vec![[0, 0, 25]], 0),
         ("posix_spawn", [200, 0, 0], vec![[0, 0, 25]], 0),

@@ -111,10 +111,13 @@ fn programs_that_leave_the_session_are_reported() {
     std::fs::create_dir(&jail).unwrap();
     let still = bench.compile("still.c", &["-static"]);
     std::fs::copy(&still, jail.join("still")).unwrap();
+    std::fs::copy(bench.compile("sites.c", &["-static"]), jail.join("short")).unwrap();
     let (still, jail) = (still.to_str().unwrap(), jail.to_str().unwrap());
     for (how, arguments, reason) in [
         ("chroot", vec!["chroot", "/still", jail], format!("its root folder is {jail}")),
         ("setuid", vec!["setuid", "/bin/sleep"], "it runs as user 65534".to_owned()),
+        ("chroot", vec!["chroot", "/short", jail], "in another root folder".to_owned()),
+        ("setuid", vec!["setuid", "/bin/true"], "as another user".to_owned()),
         ("exec", vec!["exec", still], "statically linked".to_owned()),
         ("child", vec!["child", still], "statically linked".to_owned()),
     ] {
@@ -134,6 +137,25 @@ fn programs_that_leave_the_session_are_reported() {
         assert!(said[0].contains(" is not recorded: ") && said[0].contains(&reason), "{said:?}");
         let journal = Journal::read(recorded.journals[0].path.as_ref().unwrap());
         assert_eq!(journal.count(Op::Malloc, 1001), 100, "{how}");
+    }
+}
+
+#[test]
+fn children_that_cannot_open_the_session_are_reported() {
+    let bench = Bench::new();
+    let program = bench.compile("children.c", &[]);
+    for how in ["setuid", "chroot"] {
+        let options = Options { follow_children: true, ..bench.options(&program, &[how]) };
+        let recorded = keel_record::record(&options).unwrap();
+        if recorded.status.code() == Some(77) {
+            eprintln!("SKIPPED: {how} is not allowed here");
+            continue;
+        }
+        assert_eq!((recorded.status.code(), recorded.journals.len()), (Some(0), 1), "{how}");
+        let [note] = &recorded.notes[..] else { panic!("{how}: {recorded:?}") };
+        assert!(note.starts_with("a child of a recorded process"), "{how}: {note}");
+        let journal = Journal::read(recorded.journals[0].path.as_ref().unwrap());
+        assert_eq!(journal.count(Op::Malloc, 1001), 200, "{how}");
     }
 }
 

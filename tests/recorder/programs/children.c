@@ -2,8 +2,10 @@
  * "exec" it executes this program as "leaf" itself, with "exec_large" as "large_leaf", which
  * allocates 1000 blocks of 1009 bytes, with "exec_few" after 2000 small blocks as "few_leaf", which
  * allocates 20 blocks of 100003 bytes. The child allocates 50 blocks of 1003 bytes if it may
- * allocate before exec. Then (except with "fork"
- * and "clone") it executes this program as "leaf", which allocates 25 blocks of 1005 bytes. */
+ * allocate before exec. Then it executes this program as "leaf", which allocates 25 blocks of 1005
+ * bytes, except with "fork" and "clone". With the other words it forks after it has cleared its
+ * environment ("cleared"), changed its user ("setuid") or its root folder ("chroot"; both exit with
+ * 77 if that is not allowed). */
 #include "common.h"
 #include <spawn.h>
 #include <sys/syscall.h>
@@ -64,6 +66,10 @@ int main(int count, char** arguments) {
     if (strcmp(arguments[1], "exec_large") == 0)
         execl(arguments[0], arguments[0], "large_leaf", NULL);
     if (strcmp(arguments[1], "exec") == 0) execl(arguments[0], arguments[0], "leaf", NULL);
+    if (strcmp(arguments[1], "cleared") == 0) clearenv();
+    if (strcmp(arguments[1], "setuid") == 0 && (setgid(65534) != 0 || setuid(65534) != 0))
+        return 77;
+    if (strcmp(arguments[1], "chroot") == 0 && (chroot("/proc") != 0 || chdir("/") != 0)) return 77;
     int result = run_child(arguments[1], arguments[0]);
     allocate(1001, 100);
     return result;

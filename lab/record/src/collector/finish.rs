@@ -18,6 +18,10 @@ impl Collector<'_> {
             // Without its own program, the recording is not what the user asked for.
             if is_own { self.problems.push(text) } else { self.notes.push(text) }
         }
+        if self.session.lacks_notes() {
+            let text = "programs ran outside the recording more often than is reported here";
+            self.notes.push(text.to_owned());
+        }
         if self.count == 0 && self.problems.is_empty() {
             let program = program.display();
             self.problems.push(if self.options.embedded {
