@@ -1,3 +1,4 @@
+#include "os/confined.h"
 #include "os/linux_optional.h"
 #include "os/process.h"
 #include "os/signals.h"
@@ -5,6 +6,7 @@
 #include <errno.h>
 #include <link.h>
 #include <pthread.h>
+#include <sched.h>
 #include <time.h>
 
 #define STACK_BYTES ((size_t)128 * 1024) // besides thread-local storage
@@ -19,6 +21,7 @@ bool os_process_has_one_thread(void) {
 
 OPTIONAL(pthread_attr_setstacksize);
 OPTIONAL(pthread_create);
+OPTIONAL(pthread_join);
 OPTIONAL(pthread_key_create);
 OPTIONAL(pthread_setspecific);
 
@@ -63,8 +66,22 @@ void os_thread_exit_arm(void* value) {
     if (key != 0 && set != NULL) (void)set((pthread_key_t)(key - 1), value);
 }
 
+// A thread inherits the scheduling of the one that starts it: that may be a realtime thread, or
+// have a processor of its own.
+static void schedule_as_process(void) {
+    unsigned long set[128]; // 8,192 processors
+    if (!os_may_look()) return;
+    intptr_t policy = os_call(SYS_sched_getscheduler, 0);
+    struct sched_param none = {0};
+    if (policy == SCHED_FIFO || policy == SCHED_RR)
+        (void)os_call(SYS_sched_setscheduler, 0, SCHED_OTHER, &none);
+    intptr_t bytes = os_call(SYS_sched_getaffinity, os_call(SYS_getpid), sizeof set, set);
+    if (bytes > 0) (void)os_call(SYS_sched_setaffinity, 0, bytes, set);
+}
+
 static void* thread_main(void* run) {
     os_thread_is_own = true;
+    schedule_as_process();
     void (*function)(void);
     *(void**)&function = run;
     function();
@@ -101,29 +118,36 @@ static os_signals signals_of_others(void) {
              ((os_signal(FIRST_INTERNAL) << INTERNAL) - os_signal(FIRST_INTERNAL)));
 }
 
-bool os_thread_start(void (*run)(void)) {
+bool os_thread_start(struct os_thread* thread, void (*run)(void)) {
     int saved = errno;
     os_signals before;
     pthread_attr_t attributes;
-    pthread_t thread;
+    pthread_t handle;
     void* argument = *(void**)&run;
     bool started = false;
     int (*create)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
     int (*set_stack)(pthread_attr_t*, size_t);
     *(void**)&create = FIND(pthread_create);
     *(void**)&set_stack = FIND(pthread_attr_setstacksize);
-    if (create == NULL || set_stack == NULL) return false;
-    if (os_signals_block(signals_of_others(), &before)) {
+    if (create != NULL && set_stack != NULL && os_signals_block(signals_of_others(), &before)) {
         if (pthread_attr_init(&attributes) == 0) {
-            (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
             (void)set_stack(&attributes, STACK_BYTES + tls_bytes);
-            started = create(&thread, &attributes, thread_main, argument) == 0;
+            started = create(&handle, &attributes, thread_main, argument) == 0;
             (void)pthread_attr_destroy(&attributes);
         }
         os_signals_restore(before);
     }
+    thread->handle = started ? (uintptr_t)handle : 0;
+    atomic_set_release(&thread->known, 1);
     errno = saved;
     return started;
+}
+
+void os_thread_join(struct os_thread* thread) {
+    int (*join)(pthread_t, void**);
+    *(void**)&join = FIND(pthread_join);
+    while (atomic_get_acquire(&thread->known) == 0) os_wait(&thread->known, 0, 1000);
+    if (join != NULL && thread->handle != 0) (void)join((pthread_t)thread->handle, NULL);
 }
 
 void os_wait(atomic_state* word, uint32_t expected, uint32_t microseconds) {

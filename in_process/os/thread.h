@@ -4,6 +4,7 @@
 
 #include "base/atomic.h"
 #include <stdbool.h>
+#include <stdint.h>
 
 // The system's number of the calling thread. A system call.
 uint32_t os_thread_id(void);
@@ -18,9 +19,19 @@ void os_thread_exit_arm(void* value);
 // To be called once, in a constructor, for the size of the stacks.
 void os_thread_prepare(void);
 
-// Starts a detached thread with all signals blocked except SIGSYS, and 128 KiB of stack. False: the
-// system refuses. May allocate.
-bool os_thread_start(void (*run)(void));
+// A thread of Keel. Zero: not started.
+struct os_thread {
+    uintptr_t handle;
+    atomic_state known; // 1: `handle` is set, or the system has refused
+};
+
+// Starts a thread with all signals blocked except SIGSYS, and 128 KiB of stack. On Linux it is not
+// a realtime thread, and may run where the process's first thread may. False: the system refuses.
+// May allocate.
+bool os_thread_start(struct os_thread* thread, void (*run)(void));
+
+// Waits until a thread whose function returns has ended. os_thread_start may not have returned yet.
+void os_thread_join(struct os_thread* thread);
 
 // True if the C library knows that the process has no second thread (glibc 2.32 and later).
 bool os_process_has_one_thread(void);

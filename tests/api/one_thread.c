@@ -12,6 +12,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/single_threaded.h>
@@ -93,6 +94,71 @@ TEST(what_threads_with_large_blocks_only_leave_goes_back) {
     for (int ms = 0; ms < TIMEOUT_MS && resident_bytes() > before + 8 * MIB; ms += 100)
         sleep_ms(100);
     CHECK_WITH(resident_bytes() <= before + 8 * MIB, "%zu KiB", resident_bytes() / KIB);
+}
+
+static void* holds_and_ends(void* has_keeper) {
+    hold(3u * MIB);
+    CHECK_EQUAL(threads(), 3);
+    (void)pthread_barrier_wait(has_keeper);
+    sleep_ms(50); // the first thread ends meanwhile
+    hold(3u * MIB);
+    return NULL;
+}
+
+// The C library ends the process when the last thread ends, which must not be the keeper.
+TEST(a_process_whose_first_thread_ends_before_others_ends) {
+    pid_t child = fork();
+    if (child == 0) {
+        pthread_t thread;
+        static pthread_barrier_t has_keeper;
+        CHECK(pthread_barrier_init(&has_keeper, NULL, 2) == 0);
+        CHECK(pthread_create(&thread, NULL, holds_and_ends, &has_keeper) == 0);
+        (void)pthread_barrier_wait(&has_keeper);
+        pthread_exit(NULL);
+    }
+    CHECK_CHILD(child);
+}
+
+static pid_t task_beside(pid_t first, pid_t second) {
+    pid_t found = 0;
+    DIR* tasks = opendir("/proc/self/task");
+    CHECK(tasks != NULL);
+    for (struct dirent* task = readdir(tasks); task != NULL; task = readdir(tasks)) {
+        pid_t number = (pid_t)strtol(task->d_name, NULL, 10);
+        if (number != 0 && number != first && number != second) found = number;
+    }
+    closedir(tasks);
+    return found;
+}
+
+// Becomes a realtime thread, where that is permitted, with one processor, and starts the keeper.
+static void* allocates_as_realtime(void* usual) {
+    cpu_set_t last, keeper_set;
+    unsigned processor = CPU_SETSIZE - 1;
+    while (!CPU_ISSET(processor, (cpu_set_t*)usual)) processor--;
+    CPU_ZERO(&last);
+    CPU_SET(processor, &last);
+    CHECK(sched_setaffinity(0, sizeof last, &last) == 0);
+    (void)sched_setscheduler(0, SCHED_FIFO, &(struct sched_param){.sched_priority = 1});
+    hold(3u * MIB);
+    pid_t keeper = task_beside(getpid(), (pid_t)syscall(SYS_gettid));
+    CHECK(keeper != 0);
+    for (int ms = 0; ms < 5000; ms++) {
+        CHECK(sched_getaffinity(keeper, sizeof keeper_set, &keeper_set) == 0);
+        if (CPU_EQUAL(&keeper_set, (cpu_set_t*)usual)) break;
+        sleep_ms(1);
+    }
+    CHECK(CPU_EQUAL(&keeper_set, (cpu_set_t*)usual));
+    CHECK_EQUAL(sched_getscheduler(keeper), SCHED_OTHER);
+    return NULL;
+}
+
+TEST(the_keeper_is_scheduled_as_the_first_thread) {
+    cpu_set_t usual;
+    pthread_t thread;
+    CHECK(sched_getaffinity(0, sizeof usual, &usual) == 0);
+    CHECK(pthread_create(&thread, NULL, allocates_as_realtime, &usual) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
 }
 
 TEST(a_forked_child_keeps_one_thread) {

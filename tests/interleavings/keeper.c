@@ -192,9 +192,13 @@ const struct heap heap_none;
 const struct heap heap_gone;
 KEEL_TLS struct heap* thread_heap = (struct heap*)&heap_none;
 
-bool os_thread_start(void (*run)(void)) {
+bool os_thread_start(struct os_thread* thread, void (*run)(void)) {
+    (void)thread;
     keeper_body = run;
     return true;
+}
+void os_thread_join(struct os_thread* thread) {
+    (void)thread;
 }
 void os_process_record(void) {}
 bool os_process_is_guest(void) {

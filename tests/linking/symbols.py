@@ -62,9 +62,9 @@ def shown(path):
 # the keeper has less of a thread than theirs expect. System calls go through kl_system_call.
 USED = set("""environ __environ __errno_location abort raise getauxval sigaction sigemptyset
     memchr memrchr memcmp memcpy memmove memset strchr strrchr strcmp strncmp strlen strnlen strstr
-    strcspn realpath dl_iterate_phdr dlopen dlsym __register_atfork pthread_create
+    strcspn realpath dl_iterate_phdr dlopen dlsym __register_atfork pthread_create pthread_join
     pthread_key_create __pthread_key_create pthread_setspecific pthread_attr_init
-    pthread_attr_destroy pthread_attr_setdetachstate pthread_attr_setstacksize
+    pthread_attr_destroy pthread_attr_setstacksize
     pthread_mutex_lock pthread_mutex_unlock pthread_once __chk_fail __cxa_finalize __gmon_start__
     _ITM_deregisterTMCloneTable _ITM_registerTMCloneTable _Unwind_Backtrace _Unwind_GetCFA
     _Unwind_GetGR _Unwind_GetIPInfo _ZSt15get_new_handlerv _ZSt17__throw_bad_allocv

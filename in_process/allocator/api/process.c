@@ -24,9 +24,12 @@
 
 atomic_state process_started;
 
+static KEEL_TLS bool is_first; // the program's first thread, or the one that forked
+
 static void on_thread_exit(void* heap) {
     (void)heap;
     (void)user_heap_set_default(NULL);
+    if (is_first) keeper_end();
     heap_leave();
 }
 
@@ -84,6 +87,7 @@ static void after_fork_in_child(void) {
     relief_forget();
     process_after_fork();
     keeper_forget();
+    is_first = true;
     guarded_forget_thread();
     os_stack_repair_in_child();
     guarded_repair_in_child();
@@ -146,6 +150,7 @@ static void report_options(void) {
 
 __attribute__((constructor)) static void process_constructed(void) {
     process_enter();
+    is_first = true;
     os_thread_prepare();
     keeper_allow();
     sample_loaded();

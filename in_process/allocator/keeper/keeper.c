@@ -60,6 +60,7 @@ enum look {
 
 static atomic_state state;
 static atomic_state allowed;
+static struct os_thread thread;
 static atomic_state sleep_word;
 static atomic_bits reserve_min;
 static atomic_bits heaps_at_fork; // heaps taken by threads that a fork left behind
@@ -342,7 +343,7 @@ static uint32_t keeper_sleep(uint32_t sleep_us) {
     // A thread that took slices since the tick, before the word was set, has not woken the keeper:
     // so look again after setting it.
     if (depth >= SLEEP_SHORT && reserve_is_urgent()) return TICK_FAST_US;
-    if (guarded_waits()) return TICK_FAST_US;
+    if (guarded_waits() || !keeper_runs()) return TICK_FAST_US;
     os_wait(&sleep_word, depth, sleep_us);
     bool woken = atomic_get(&sleep_word) == SLEEP_NONE; // after a time that is not known
     return woken && sleep_us > TICK_FAST_US ? TICK_FAST_US : sleep_us;
@@ -353,7 +354,7 @@ static void keeper_main(void) {
     uint32_t slept_us = TICK_US;
     // Until now no thread has listed what only the keeper does.
     for (struct heap* heap = heap_first(); heap != NULL; heap = heap->next_all) heap_watch(heap);
-    for (;;) slept_us = keeper_sleep(tick(slept_us));
+    while (keeper_runs()) slept_us = keeper_sleep(tick(slept_us));
 }
 
 size_t keeper_warm(size_t bytes) {
@@ -408,7 +409,7 @@ static bool start(void) {
     policy_set_keeper(true); // before the start: the thread may end at once
     bool is_first = guess_cap();
     headroom_begin();
-    if (os_thread_start(keeper_main)) return true;
+    if (os_thread_start(&thread, keeper_main)) return true;
     if (is_first) policy_set_cap(SIZE_MAX);
     policy_set_keeper(false);
     atomic_set_release(&state, STATE_REFUSED);
@@ -463,9 +464,19 @@ bool keeper_thread_set_realtime(size_t spare_bytes) {
     return heap_fill_spare(heap);
 }
 
+void keeper_end(void) {
+    if (os_process_is_copy()) keeper_forget();
+    if (atomic_swap(&state, STATE_REFUSED) != STATE_RUNNING) return;
+    (void)atomic_swap(&sleep_word, SLEEP_NONE);
+    os_wake(&sleep_word);
+    os_thread_join(&thread);
+    policy_set_keeper(false);
+}
+
 void keeper_forget(void) {
     os_process_record();
     os_process_unmark();
+    thread = (struct os_thread){0};
     atomic_set(&state, STATE_OFF);
     uint64_t taken = heaps_taken();
     atomic_set(&heaps_at_fork, taken > 0 ? taken - 1 : 0);

@@ -16,6 +16,7 @@
 // slow path does a quantum of the work.
 //
 //   OFF --2 MiB live and a second heap, or keeper_start--> RUNNING --fork's child--> OFF
+//   any --the system refuses, or the first thread ends--> REFUSED --fork's child--> OFF
 //
 // With KEEL_KEEPER=on 2 MiB are enough. Otherwise a process of one thread has no keeper: some of
 // what such a process does, the system and the C library allow to a process of one thread only.
@@ -58,6 +59,11 @@ void keeper_thread_idle(void);
 // Gives the calling thread a spare of warm memory (at most 2 MiB; 0: none) and does no maintenance
 // in its calls from now on. False: no memory.
 bool keeper_thread_set_realtime(size_t spare_bytes);
+
+// The program's first thread ends, and others remain. The C library ends the process when the last
+// thread does: that must not be the keeper, so it ends now, and no other one starts. Returns when
+// it has ended.
+void keeper_end(void);
 
 // In the child of a fork, which has no keeper.
 void keeper_forget(void);

@@ -26,8 +26,8 @@ static struct {
 static unsigned range_of(size_t bytes) {
     if (bytes <= SLICE_BYTES) return 0;
     unsigned range = 1 + (bit_highest((bytes - 1) / SLICE_BYTES)) / 2;
-    KEEL_ASSERT(range > 0);
-    return range < FILL_RANGES ? range : FILL_RANGES - 1;
+    KEEL_ASSERT(range > 0 && range < FILL_RANGES);
+    return range;
 }
 
 // Threads may draw the same numbers.

@@ -5,9 +5,9 @@
 // to 512 times as much as it needs. So a range gets such memory while its estimate is at least
 // FILL_ENOUGH, and cold memory before anything is known.
 //
-//   range     0            1          2           3        4         5          6
-//   blocks    in wide      up to      up to       up to    up to     up to      larger
-//             pages        256 KiB    1 MiB       4 MiB    16 MiB    64 MiB
+//   range     0            1          2           3        4         ...
+//   blocks    in wide      up to      up to       up to    up to     four times as much
+//             pages        256 KiB    1 MiB       4 MiB    16 MiB    as the range before
 //
 // The estimate is a mean over probes: blocks on cold memory, in which each touched system page
 // shows. While nothing else is known every block is one. Later it is one of FILL_DRAWS of the
@@ -25,17 +25,17 @@
 // There, blocks of up to FILL_ASSUMED_BYTES count as filled and larger ones as not.
 //
 // What defeats it: blocks of one range of which some are filled and some are not; a program that
-// stops filling its blocks, for the next 16 to 256 that need
-// more memory; blocks that are filled long after
-// they were allocated count as empty.
+// stops filling its blocks, for the next 16 to 256 that need more memory (12 sparse blocks of 64
+// MiB after a filled one occupy 772 MiB); blocks that are filled long after they were allocated
+// count as empty.
 #ifndef KEEL_ALLOCATOR_WARM_FILL_H
 #define KEEL_ALLOCATOR_WARM_FILL_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#define FILL_RANGES 7u
-#define FILL_PLACES 2u // probes of one range at the same time
+#define FILL_RANGES 25u // all sizes
+#define FILL_PLACES 2u  // probes of one range at the same time
 #define FILL_SAMPLES 4u
 #define FILL_ASSUMED_BYTES ((size_t)1 << 20) // without looks
 #define FILL_DRAWS_LAST 16u                  // blocks of the range, until a probe is judged

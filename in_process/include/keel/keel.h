@@ -349,8 +349,10 @@ KEEL_API size_t kl_check_all(void) KEEL_NOEXCEPT;
  * A fork does not copy the keeper. The same rules decide when the child gets its own keeper. In the
  * child, the 2 MiB are measured from the fork on.
  *
- * The keeper is an ordinary thread with all signals blocked except SIGSYS. Do not call this
- * function from a constructor. If the program changes its user or capabilities, or calls
+ * The keeper is an ordinary thread with all signals blocked except SIGSYS. It is not a realtime
+ * thread, and runs where the process's first thread may run. It ends when that thread ends before
+ * others do (pthread_exit); then no other keeper starts, and this function returns false. Do not
+ * call this function from a constructor. If the program changes its user or capabilities, or calls
  * unshare(CLONE_NEWUSER) or setns, call this function only after that. */
 KEEL_API bool kl_keeper_start(void) KEEL_NOEXCEPT;
 

@@ -129,22 +129,21 @@ static void* thread_main(void* run) {
     return NULL;
 }
 
-// Detached; with the system's usual stack if `stack_bytes` is 0.
-static bool thread_create(size_t stack_bytes, void* run) {
+// With the system's usual stack if `stack_bytes` is 0.
+static bool thread_create(pthread_t* thread, size_t stack_bytes, void* run) {
     pthread_attr_t attributes;
-    pthread_t thread;
     if (pthread_attr_init(&attributes) != 0) return false;
-    (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     if (stack_bytes != 0) (void)pthread_attr_setstacksize(&attributes, stack_bytes);
-    bool started = pthread_create(&thread, &attributes, thread_main, run) == 0;
+    bool started = pthread_create(thread, &attributes, thread_main, run) == 0;
     (void)pthread_attr_destroy(&attributes);
     return started;
 }
 
 // A stack may be too small for the thread-local variables of the program, whose size POSIX does not
 // state: then the thread gets the usual one.
-bool os_thread_start(void (*run)(void)) {
+bool os_thread_start(struct os_thread* thread, void (*run)(void)) {
     int saved = errno;
+    pthread_t handle;
     sigset_t all, before;
     void* argument = *(void**)&run;
     const long least = sysconf(_SC_THREAD_STACK_MIN);
@@ -152,12 +151,19 @@ bool os_thread_start(void (*run)(void)) {
     (void)sigdelset(&all, SIGSYS);
     bool started = pthread_sigmask(SIG_BLOCK, &all, &before) == 0;
     if (started) {
-        started = thread_create(STACK_BYTES + (least > 0 ? (size_t)least : 0), argument) ||
-                  thread_create(0, argument);
+        started = thread_create(&handle, STACK_BYTES + (least > 0 ? (size_t)least : 0), argument) ||
+                  thread_create(&handle, 0, argument);
         (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     }
+    thread->handle = started ? (uintptr_t)handle : 0;
+    atomic_set_release(&thread->known, 1);
     errno = saved;
     return started;
+}
+
+void os_thread_join(struct os_thread* thread) {
+    while (atomic_get_acquire(&thread->known) == 0) nap();
+    if (thread->handle != 0) (void)pthread_join((pthread_t)thread->handle, NULL);
 }
 
 #if defined(__x86_64__)

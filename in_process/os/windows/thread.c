@@ -68,13 +68,20 @@ static DWORD WINAPI thread_main(void* run) {
     return 0;
 }
 
-bool os_thread_start(void (*run)(void)) {
+bool os_thread_start(struct os_thread* thread, void (*run)(void)) {
     DWORD saved = GetLastError();
-    HANDLE thread = CreateThread(NULL, STACK_BYTES, thread_main, *(void**)&run,
+    HANDLE handle = CreateThread(NULL, STACK_BYTES, thread_main, *(void**)&run,
                                  STACK_SIZE_PARAM_IS_A_RESERVATION, NULL);
-    if (thread != NULL) (void)CloseHandle(thread);
+    if (handle != NULL) (void)CloseHandle(handle);
+    atomic_set(&thread->known, 1);
     SetLastError(saved);
-    return thread != NULL;
+    return handle != NULL;
+}
+
+// It needs the loader's lock to end, and the caller, which is ending, too, has that. The last
+// thread ends the process, whichever it is.
+void os_thread_join(struct os_thread* thread) {
+    (void)thread;
 }
 
 // --- Waiting -------------------------------------------------------------------------------------

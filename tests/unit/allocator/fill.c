@@ -123,6 +123,17 @@ static void test_ranges(void) {
           !fill_is_expected(20 * MIB));
 }
 
+// A filled block says nothing about one that is many times as large.
+static void test_much_larger(void) {
+    begin();
+    char* block = allocate(70 * MIB);
+    touch(block, 70 * MIB, 4 * KIB);
+    free_counted(block);
+    CHECK(fill_is_expected(70 * MIB) && fill_is_expected(250 * MIB));
+    CHECK(!fill_is_expected(300 * MIB) && !fill_is_expected((size_t)4 << 40));
+    CHECK(!fill_is_expected(SIZE_MAX));
+}
+
 // A program that allocates several blocks before it fills them.
 static void test_filled_later(void) {
     enum { BLOCKS = 12 };
@@ -230,6 +241,7 @@ int main(void) {
     test_watched_twice();
     test_strides();
     test_ranges();
+    test_much_larger();
     test_filled_later();
     test_interval();
     test_changes();
