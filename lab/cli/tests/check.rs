@@ -131,6 +131,14 @@ fn the_program_and_the_budget_fail_with_different_codes() {
 }
 
 #[test]
+fn a_program_that_never_allocates_keeps_a_budget_of_nothing() {
+    let folder = folder_with("never", "int main(void) { return 0; }", &[]);
+    write(folder.path(), "[run]\nallocations = 0\n");
+    let (code, shown, errors) = check(folder.path(), &["--budget", "budget.toml", "--", "./never"]);
+    assert_eq!(code, 0, "{shown}{errors}");
+}
+
+#[test]
 fn what_does_not_occur_cannot_be_checked() {
     let folder = game();
     let folder = folder.path();

@@ -24,9 +24,11 @@ pub fn recorded(arguments: &Arguments, journal: PathBuf, calls: bool) -> Result<
     if !record::is_complete(&recorded) {
         bail!("the recording is not complete, so nothing is checked");
     }
-    let whole = recorded.journals.iter().filter(|one| one.operations > 0);
-    let Some(journal) = whole.filter_map(|one| one.path.clone()).next_back() else {
-        bail!("no operation was recorded, so nothing can be checked");
+    // Of the last program that allocates; or, if none does, which is a result too, of the last one.
+    let journals = recorded.journals.iter().filter(|one| one.path.is_some());
+    let last = journals.max_by_key(|one| one.operations > 0);
+    let Some(journal) = last.and_then(|one| one.path.clone()) else {
+        bail!("nothing was recorded, so nothing can be checked");
     };
     let failure = (!recorded.status.success()).then(|| how_it_failed(recorded.status));
     Ok(Recording { journal, failure })
