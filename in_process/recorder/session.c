@@ -166,8 +166,10 @@ void session_note_exec(char how, const char* path, bool in_child) {
     if (executed_path[0] == '\0') return;
     if (!known_follow && (in_child || known_root_pid != (uint32_t)getpid())) return;
     int file = open(executed_path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
-    // The executed program has fewer open descriptors, but the same user and root folder.
-    if (file < 0 && errno != EMFILE && errno != ENFILE && how != 'f') how = 'u';
+    // The executed program has fewer open descriptors, but the same user and root folder. It may
+    // have fewer capabilities, which access does not count.
+    bool opens = file >= 0 ? access(executed_path, W_OK) == 0 : errno == EMFILE || errno == ENFILE;
+    if (!opens && how != 'f') how = 'u';
     int length = snprintf(start, sizeof start, "%d %c ", in_child ? 0 : (int)getpid(), how);
     bool is_relative = path[0] != '/' && path[0] != '\0' && getcwd(folder, sizeof folder) != NULL;
     struct iovec parts[] = {{start, (size_t)length},

@@ -10,6 +10,8 @@ use common::{Bench, Journal, root, whole};
 use keel_journal::{FreeHint, Op};
 use keel_record::{Options, import_log};
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
 
 #[test]
 fn all_threads_of_a_sandbox_are_recorded() {
@@ -138,6 +140,21 @@ fn programs_that_leave_the_session_are_reported() {
         let journal = Journal::read(recorded.journals[0].path.as_ref().unwrap());
         assert_eq!(journal.count(Op::Malloc, 1001), 100, "{how}");
     }
+}
+
+/// setpriv itself can open everything until it executes the program.
+#[test]
+fn a_program_that_lost_its_capabilities_is_reported() {
+    let bench = Bench::new();
+    let arguments = ["--reuid", "65534", "--clear-groups", "/bin/true"];
+    if !Command::new("setpriv").args(arguments).status().is_ok_and(|status| status.success()) {
+        eprintln!("SKIPPED: only root can become another user, with setpriv");
+        return;
+    }
+    let recorded = keel_record::record(&bench.options(Path::new("setpriv"), &arguments)).unwrap();
+    assert_eq!(recorded.status.code(), Some(0));
+    let [problem] = &recorded.problems[..] else { panic!("{recorded:?}") };
+    assert!(problem.contains("as another user"), "{problem}");
 }
 
 #[test]
