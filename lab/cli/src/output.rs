@@ -2,10 +2,11 @@
 //! all.
 
 use anyhow::{Context as _, Result};
+use keel_journal::Destination;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 #[cfg(target_os = "linux")]
 pub use linux::{free_bytes, state};
@@ -61,33 +62,70 @@ pub fn print_json(value: &impl serde::Serialize) -> Result<()> {
     Ok(())
 }
 
-/// Writes a temporary file beside `path` and renames it, so that a full disk never leaves half a
-/// file under this name.
+/// Writes a file as [`WholeFile`].
 pub fn write_whole(path: &Path, contents: &[u8]) -> Result<()> {
-    let name = path
-        .file_name()
-        .with_context(|| format!("{} is not the name of a file", path.display()))?;
-    let mut partial = name.to_os_string();
-    partial.push(".part");
-    let partial = path.with_file_name(partial);
-    // What a killed keel left here is of no use. A link with this name is not followed.
-    let _ = std::fs::remove_file(&partial);
-    let written = File::create_new(&partial)
-        .and_then(|mut file| file.write_all(contents))
-        .and_then(|()| std::fs::rename(&partial, path));
-    if written.is_err() {
-        let _ = std::fs::remove_file(&partial);
-    }
+    let written = WholeFile::create(path)
+        .and_then(|mut file| file.write_all(contents).and_then(|()| file.finish()));
     written.with_context(|| format!("cannot write {}", path.display()))
 }
 
+/// A temporary file beside its destination, so that an error, such as a full disk, never leaves
+/// half a file there. Devices and FIFOs are written to directly.
+pub struct WholeFile {
+    file: File,
+    /// The temporary file and its destination, until it has that name.
+    names: Option<(PathBuf, PathBuf)>,
+}
+
+impl WholeFile {
+    pub fn create(path: &Path) -> io::Result<WholeFile> {
+        let Destination::File(target) = Destination::of(path)? else {
+            return Ok(WholeFile { file: File::options().append(true).open(path)?, names: None });
+        };
+        let Some(name) = target.file_name() else { return Err(io::ErrorKind::NotFound.into()) };
+        let mut partial = name.to_os_string();
+        partial.push(".part");
+        let partial = target.with_file_name(partial);
+        // What a killed keel left here is of no use. A link with this name is not followed.
+        let _ = std::fs::remove_file(&partial);
+        Ok(WholeFile { file: File::create_new(&partial)?, names: Some((partial, target)) })
+    }
+
+    /// Gives the complete file its name.
+    pub fn finish(mut self) -> io::Result<()> {
+        if let Some((partial, target)) = &self.names {
+            std::fs::rename(partial, target)?;
+        }
+        self.names = None;
+        Ok(())
+    }
+}
+
+impl io::Write for WholeFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Drop for WholeFile {
+    fn drop(&mut self) {
+        if let Some((partial, _)) = &self.names {
+            let _ = std::fs::remove_file(partial);
+        }
+    }
+}
+
 /// The folders `stem`, `stem-2`, `stem-3` ...: the first that does not exist.
-pub fn free_folder(stem: &str) -> Result<std::path::PathBuf> {
+pub fn free_folder(stem: &str) -> Result<PathBuf> {
     let numbered = (1..).map(|number| match number {
         1 => stem.to_owned(),
         _ => format!("{stem}-{number}"),
     });
-    let mut free = numbered.map(std::path::PathBuf::from).filter(|folder| !folder.exists());
+    let mut free = numbered.map(PathBuf::from).filter(|folder| !folder.exists());
     free.next().context("every folder name is taken")
 }
 

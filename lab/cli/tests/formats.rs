@@ -5,6 +5,7 @@ mod common;
 
 use common::prefix;
 use std::io::Write as _;
+use std::os::unix::fs::{FileTypeExt as _, symlink};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -126,4 +127,55 @@ fn time_measures_at_each_marker() {
     }
     let unknown = keel(folder.path(), &["time", "a.journal.parquet", "-a", "nonesuch"], b"");
     assert_eq!(unknown.status.code(), Some(2), "{}", messages(&unknown));
+}
+
+#[test]
+fn outputs_replace_neither_links_nor_devices_and_are_written_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = |name: &str| folder.path().join(name);
+    let captured = keel(folder.path(), &["capture", "a.journal.parquet"], JUDY.as_bytes());
+    assert!(captured.status.success(), "{}", messages(&captured));
+    std::fs::write(name("broken"), &std::fs::read(name("a.journal.parquet")).unwrap()[..99])
+        .unwrap();
+    std::fs::write(name("old"), "old").unwrap();
+    symlink("old", name("link")).unwrap();
+    let broken = keel(folder.path(), &["export", "broken", "-o", "old"], b"");
+    assert_eq!(broken.status.code(), Some(1), "{}", messages(&broken));
+    assert_eq!(std::fs::read(name("old")).unwrap(), b"old");
+    let export = ["export", "a.journal.parquet", "--to", "judy", "-o"];
+    let linked = keel(folder.path(), &[&export[..], &["link"]].concat(), b"");
+    assert!(linked.status.success() && name("link").is_symlink(), "{}", messages(&linked));
+    let written = std::fs::read(name("old")).unwrap();
+    assert!(written.starts_with(b"start\n"), "{}", String::from_utf8_lossy(&written));
+    let folder_named = keel(folder.path(), &[&export[..], &["."]].concat(), b"");
+    assert!(messages(&folder_named).contains("cannot write .: it is a folder"));
+
+    let status = Command::new("mkfifo").arg(name("fifo")).status().unwrap();
+    assert!(status.success());
+    let reader = std::thread::spawn({
+        let fifo = name("fifo");
+        move || std::fs::read(fifo).unwrap()
+    });
+    let piped = keel(folder.path(), &[&export[..], &["fifo"]].concat(), b"");
+    assert!(piped.status.success(), "{}", messages(&piped));
+    assert!(std::fs::metadata(name("fifo")).unwrap().file_type().is_fifo());
+    assert_eq!(reader.join().unwrap(), written);
+    for import in [["import", "old", "-o", "fifo"], ["slice", "a.journal.parquet", "-o", "fifo"]] {
+        let refused = keel(folder.path(), &import, b"");
+        assert_eq!(refused.status.code(), Some(1));
+        let words = messages(&refused);
+        assert!(
+            words.contains("cannot create fifo: it is a device, a FIFO or a socket"),
+            "{words}"
+        );
+    }
+    assert!(std::fs::metadata(name("fifo")).unwrap().file_type().is_fifo());
+    let appended = "\"$0\" export a.journal.parquet --to judy -o /dev/stdout >>old";
+    let shell = Command::new("sh")
+        .args(["-c", appended, env!("CARGO_BIN_EXE_keel")])
+        .current_dir(&folder)
+        .status();
+    assert!(shell.unwrap().success());
+    assert_eq!(std::fs::read(name("old")).unwrap(), [&written[..], &written].concat());
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 5, "no temporary file is left");
 }

@@ -110,6 +110,28 @@ fn thousands_of_children_lose_nothing_and_take_no_memory() {
 }
 
 #[test]
+fn the_journal_is_what_a_link_names() {
+    let folder = tempfile::tempdir().unwrap();
+    compile_loop(folder.path());
+    std::fs::create_dir(folder.path().join("far")).unwrap();
+    std::os::unix::fs::symlink("far/a.journal.parquet", folder.path().join("link")).unwrap();
+    // The first program is sh, whose journal gets another name at the end.
+    let script = "echo; exec ./loop 500";
+    let arguments = ["record", "-o", "link", "--", "sh", "-c", script];
+    let output = keel(&arguments).current_dir(&folder).output().unwrap();
+    assert_eq!(output.status.code(), Some(9), "{}", text(&output.stderr));
+    assert!(folder.path().join("link").is_symlink());
+    assert!(operations(&folder.path().join("far/a.journal.parquet")) >= 1000);
+    assert!(operations(&folder.path().join("far/a.image-1.journal.parquet")) > 0);
+    assert_eq!(std::fs::read_dir(folder.path().join("far")).unwrap().count(), 2);
+    let arguments = ["record", "-o", "/dev/stdout", "--", "./loop", "5"];
+    let output = keel(&arguments).current_dir(&folder).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "the program has not run");
+    let refused = "cannot create /dev/stdout: it is a device, a FIFO or a socket";
+    assert!(text(&output.stderr).contains(refused), "{}", text(&output.stderr));
+}
+
+#[test]
 fn streams_and_exit_code_are_the_programs() {
     let folder = tempfile::tempdir().unwrap();
     let journal = folder.path().join("sh.journal.parquet");

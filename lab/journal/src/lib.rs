@@ -21,6 +21,7 @@ pub mod analysis;
 mod caches;
 mod chunk;
 mod columns;
+mod destination;
 mod encoder;
 mod encodings;
 mod error;
@@ -41,6 +42,7 @@ mod text_form;
 mod writer;
 
 pub use caches::{CACHE_LEVELS, Caches, Pauses, cache_sizes};
+pub use destination::Destination;
 pub use encoder::Options;
 pub use error::{Error, Result};
 pub use event::{Event, Op, Origin};

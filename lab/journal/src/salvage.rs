@@ -7,6 +7,7 @@
 //! The writer was writing the bytes after that record when it was killed.
 
 use crate::columns::{CHECKSUMS_KEY, Checksum, Checksums, METADATA_KEY};
+use crate::destination::Destination;
 use crate::encoder::{RECORD_MAGIC, RECORD_TAIL_BYTES, footer};
 use crate::footer::{footer_entry, guarded};
 use crate::read_at::read_exact_at;
@@ -15,7 +16,7 @@ use parquet::file::metadata::{ParquetMetaDataReader, RowGroupMetaData};
 use parquet::schema::types::SchemaDescPtr;
 use std::fs::File;
 use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const PARQUET_MAGIC: &[u8; 4] = b"PAR1";
 const COPY_BYTES: usize = 1 << 20;
@@ -210,15 +211,13 @@ fn merged(records: &[Record]) -> Metadata {
 }
 
 fn write_journal(from: &File, length: u64, footer: &[u8], output: &Path) -> Result<()> {
-    let name = {
-        let mut name = output.as_os_str().to_owned();
-        name.push(".salvage");
-        PathBuf::from(name)
-    };
+    let create_error = |cause| Error::Create { path: output.to_path_buf(), cause };
+    let target = Destination::file(output).map_err(create_error)?;
+    let mut name = target.as_os_str().to_owned();
+    name.push(".salvage");
     // What an earlier salvage left here is of no use. A link with this name is not followed.
     drop(std::fs::remove_file(&name));
-    let mut file = File::create_new(&name)
-        .map_err(|cause| Error::Create { path: output.to_path_buf(), cause })?;
+    let mut file = File::create_new(&name).map_err(create_error)?;
     let copied = (|| {
         let mut bytes = vec![0; COPY_BYTES];
         let mut at = 0;
@@ -229,7 +228,7 @@ fn write_journal(from: &File, length: u64, footer: &[u8], output: &Path) -> Resu
             at += count as u64;
         }
         file.write_all(footer)?;
-        std::fs::rename(&name, output)
+        std::fs::rename(&name, target)
     })();
     copied.map_err(|cause| {
         drop(std::fs::remove_file(&name));

@@ -1,6 +1,7 @@
 //! Writes events to a journal file with bounded memory.
 
 use crate::columns::Batch;
+use crate::destination::Destination;
 use crate::encoder::{Encoder, Options, Store};
 use crate::place::{Place, PlacedFile, partial_path};
 use crate::{Error, Event, FreeHint, Metadata, Op, Origin, Reader, Result, Thread};
@@ -22,12 +23,12 @@ pub struct Written {
 
 /// Writes a journal: [`Writer::create`], [`Writer::push`] for each event, [`Writer::finish`].
 ///
-/// The writer writes to `<path>.partial`, and [`Writer::finish`] renames this file to `<path>`. A
-/// writer that is dropped before that removes the file. A writer that is killed leaves the file for
-/// [`crate::salvage`]; by default a later writer does not overwrite it. Encoding runs on
-/// [`Options::encoding_threads`] threads of the writer. At most two row groups wait for it (about
-/// 25 MB each with default options). The writer checks the rules of [`Event`] that need no list of
-/// the live objects.
+/// The writer writes to `<path>.partial`, and [`Writer::finish`] renames this file to `<path>`; of
+/// a link, `<path>` is the file that it names. A writer that is dropped before that removes the
+/// file. A writer that is killed leaves the file for [`crate::salvage`]; by default a later writer
+/// does not overwrite it. Encoding runs on [`Options::encoding_threads`] threads of the writer. At
+/// most two row groups wait for it (about 25 MB each with default options). The writer checks the
+/// rules of [`Event`] that need no list of the live objects.
 ///
 /// Call `finish` even after an error of the file system: it makes a valid journal of the rows that
 /// were written.
@@ -77,19 +78,14 @@ impl Writer {
     pub fn with_options(path: impl AsRef<Path>, options: Options) -> Result<Writer> {
         let path = path.as_ref().to_path_buf();
         let create_error = |cause| Error::Create { path: path.clone(), cause };
-        if path.is_dir() {
-            return Err(create_error(io::Error::new(
-                io::ErrorKind::IsADirectory,
-                "it is a directory",
-            )));
-        }
-        let partial = partial_path(&path);
+        let file = Destination::file(&path).map_err(create_error)?;
+        let partial = partial_path(&file);
         if options.replace_partial {
             // If it cannot be removed, it cannot be created either.
             drop(std::fs::remove_file(&partial));
         }
         // A link with this name in a folder that others can write to is not followed.
-        let place = Place::new(&path);
+        let place = Place::new(&file);
         let file = PlacedFile::create(&place).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => Error::Unfinished { partial: partial.clone() },
             _ => create_error(error),

@@ -31,8 +31,9 @@ pub fn record(options: &Options) -> Result<Recorded, Error> {
 /// As [`record`].
 pub fn record_with(options: &Options, report: &mut dyn FnMut(Progress)) -> Result<Recorded, Error> {
     let (path, contained, recorder_library) = prepare(options)?;
-    let options = &Options { recorder_library, ..options.clone() };
-    let writer = prepare_output(options)?;
+    let options = Options { recorder_library, ..options.clone() };
+    let (options, writer) = prepare_output(options)?;
+    let options = &options;
     let kind = Clock::best_kind();
     let session = Session::create(&options.spool_folder, Settings::of(options, kind))?;
     session.store_patches(&contained.patches)?;
@@ -84,22 +85,21 @@ fn prepare(options: &Options) -> Result<(PathBuf, Contained, PathBuf), Error> {
     Ok((path, contained, recorder))
 }
 
-/// Checks before the start that the journal can be written. A single journal is created now.
-pub fn prepare_output(options: &Options) -> Result<Option<Writer>, Error> {
+/// Checks before the start that the journal can be written. A single journal is created now, and
+/// the options name it as it is: what a link names.
+pub fn prepare_output(options: Options) -> Result<(Options, Option<Writer>), Error> {
     if options.watch.is_some() {
-        return Ok(None);
+        return Ok((options, None));
     }
-    if options.wait.is_some() {
-        drop(Writer::create(&options.output).map_err(Error::Journal)?);
-        return Ok(None);
+    if options.follow_children {
+        let probe = paths::of_process(&options, std::process::id(), 0);
+        drop(Writer::create(probe).map_err(Error::Journal)?);
+        return Ok((options, None));
     }
-    if !options.follow_children {
-        let writer = Writer::create(&options.output).map_err(Error::Journal)?;
-        return Ok(Some(writer.with_refuges(&options.refuges)));
-    }
-    let probe = paths::of_process(options, std::process::id(), 0);
-    drop(Writer::create(probe).map_err(Error::Journal)?);
-    Ok(None)
+    let writer = Writer::create(&options.output).map_err(Error::Journal)?;
+    let options = Options { output: writer.place().path(), ..options };
+    let writer = options.wait.is_none().then(|| writer.with_refuges(&options.refuges));
+    Ok((options, writer))
 }
 
 fn environment(options: &Options, session: &Session) -> io::Result<Vec<(&'static str, OsString)>> {

@@ -2,13 +2,13 @@
 
 use super::blame::{self, BUDGET_US, Value};
 use crate::format;
+use crate::output::WholeFile;
 use anyhow::{Context as _, Result, bail};
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use keel_blame::Limits;
 use keel_export::{Timeline, TraceForm, Written, WrittenTrace};
 use keel_journal::Reader;
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -227,9 +227,11 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
             if same(path, &arguments.input) {
                 bail!("{input} is both input and output: choose another output");
             }
-            let file =
-                File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
-            write(&arguments, format, &mut BufWriter::new(file), path)?;
+            let cannot = || format!("cannot write {}", path.display());
+            let mut file = BufWriter::new(WholeFile::create(path).with_context(cannot)?);
+            write(&arguments, format, &mut file, path)?;
+            // Nothing is left in the buffer, or nobody reads the pipe any more.
+            file.into_parts().0.finish().with_context(cannot)?;
         }
     }
     Ok(ExitCode::SUCCESS)

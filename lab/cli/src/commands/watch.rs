@@ -8,11 +8,11 @@ use self::view::View;
 use super::record::common::ScopeArguments;
 use super::record::{exit_code, set_program};
 use crate::output;
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
-use keel_record::{Options, Progress, Recorded, Snapshot, Watch};
+use keel_record::{Counts, Options, Progress, Recorded, Snapshot, Watch};
 use std::ffi::OsString;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -143,8 +143,7 @@ impl Shown {
             output::print(&format!("{}\n", self.view.line(now)))?;
         }
         match &self.page {
-            Some(path) => write_page(path, &self.view.lines(now))
-                .with_context(|| format!("cannot write {}", path.display())),
+            Some(path) => write_page(path, &self.view.lines(now)),
             None => Ok(()),
         }
     }
@@ -172,16 +171,12 @@ impl Shown {
     }
 }
 
-/// Writes the page beside its place and renames it, so that a browser never reads half of it.
-fn write_page(path: &Path, lines: &[String]) -> std::io::Result<()> {
+/// Writes the page, of which a browser never reads half.
+fn write_page(path: &Path, lines: &[String]) -> Result<()> {
     let text = lines.join("\n").replace('&', "&amp;").replace('<', "&lt;");
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let mut file = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
-    write!(
-        file,
+    let page = format!(
         "<!doctype html>\n<meta charset=\"utf-8\"><meta http-equiv=\"refresh\" content=\"1\">\n\
          <title>keel watch</title>\n<pre>{text}</pre>\n"
-    )?;
-    file.persist(path)?;
-    Ok(())
+    );
+    output::write_whole(path, page.as_bytes())
 }

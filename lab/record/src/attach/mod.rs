@@ -55,7 +55,8 @@ pub fn attach_with(
     }
     let target = Target::check(pid)?;
     let functions = target.functions()?;
-    let writer = prepare_output(options)?;
+    let (options, writer) = prepare_output(options.clone())?;
+    let options = &options;
     let kind = Clock::best_kind();
     let settings = Settings { follow: false, embedded: false, ..Settings::of(options, kind) };
     let session = Session::create(&options.spool_folder, settings)?;
