@@ -69,6 +69,30 @@ fn one_command_leads_from_a_program_to_a_page() {
 }
 
 #[test]
+fn of_several_programs_the_one_that_requests_most_is_replayed() {
+    let folder = tempfile::tempdir().unwrap();
+    compile_text(PROGRAM, &folder.path().join("items"), &[]);
+    // The last program allocates little.
+    let last = "#include <stdlib.h>\nint main(void) { free(malloc(5)); }";
+    compile_text(last, &folder.path().join("last"), &[]);
+    let first = "#include <stdlib.h>\n#include <unistd.h>\n\
+                 int main(void) { for (int i = 0; i < 20000; i++) free(malloc(77));\n\
+                 execl(\"./last\", \"last\", NULL); }";
+    compile_text(first, &folder.path().join("first"), &[]);
+    let arguments = ["--no-open", "-a", "glibc", "-r", "1", "-o", "out", "--", "./first"];
+    let output = keel_try(folder.path(), &arguments);
+    let words = messages(&output);
+    assert!(output.status.success(), "{words}");
+    let note = "/first requested the most bytes, and its journal is replayed: \
+                out/program.journal.parquet";
+    assert!(words.contains("executed 2 programs") && words.contains(note), "{words}");
+    let results = std::fs::read_to_string(folder.path().join("out/results/results.json")).unwrap();
+    let journal = keel_journal::Reader::open(folder.path().join("out/program.journal.parquet"));
+    assert!(journal.unwrap().rows() >= 40_000);
+    assert!(results.contains("program.journal.parquet"), "{results}");
+}
+
+#[test]
 fn wrong_use_is_explained_and_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     for (arguments, code, sentence) in [

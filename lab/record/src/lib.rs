@@ -250,7 +250,9 @@ pub struct Journal {
     pub path: Option<PathBuf>,
     /// Operations seen.
     pub operations: u64,
-    /// From the image's first allocation to its end.
+    /// Bytes that they requested.
+    pub allocated_bytes: u64,
+    /// From the first operation that was wanted to the last one, or to the image's end.
     pub seconds: f64,
     /// The metadata in the file's footer.
     pub metadata: keel_journal::Metadata,

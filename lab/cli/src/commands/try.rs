@@ -6,6 +6,7 @@ use crate::layout::Layout;
 use crate::output;
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
+use keel_record::Journal;
 use keel_replay::Pace;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -87,9 +88,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let with = record::With { stacks: *stacks, python_objects: *python_objects, calls: false };
     let recorded = record::record_for_try(command, with, place);
     let recorded = recorded.inspect_err(|_| remove_if_empty(&folder, is_new))?;
-    // The journal may have moved, or have no operation.
-    let whole = recorded.journals.iter().filter(|one| one.operations > 0 && one.written.is_ok());
-    let Some(journal) = whole.filter_map(|one| one.path.clone()).next_back() else {
+    let Some(journal) = chosen(&recorded.journals) else {
         drop(std::fs::remove_file(&files.journal));
         remove_if_empty(&folder, is_new);
         bail!("the recording has no operation, so there is nothing to replay");
@@ -110,6 +109,25 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         return Ok(ExitCode::from(INTERRUPTED));
     };
     finish(arguments, &files, &outcome)
+}
+
+/// The journal of the program that requested the most bytes, of those that the process executed.
+/// It may have moved. None if there is no operation.
+fn chosen(journals: &[Journal]) -> Option<PathBuf> {
+    let whole = journals.iter().filter(|one| one.operations > 0 && one.written.is_ok());
+    let whole: Vec<&Journal> = whole.filter(|one| one.path.is_some()).collect();
+    let most = whole.iter().max_by_key(|one| one.allocated_bytes)?;
+    let path = most.path.clone()?;
+    if whole.len() > 1 {
+        say!(
+            "note: the process executed {} programs; {} requested the most bytes, and its journal \
+             is replayed: {}",
+            whole.len(),
+            most.metadata.program,
+            path.display()
+        );
+    }
+    Some(path)
 }
 
 /// Writes the page, and prints the decision and where the page is.

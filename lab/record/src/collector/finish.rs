@@ -124,8 +124,9 @@ fn place_notes(one: &Finished) -> Vec<String> {
 }
 
 fn journal(finished: Finished) -> Journal {
-    let Finished { path, metadata, operations, seconds, written, limited, .. } = finished;
-    Journal { path, operations, seconds, metadata, written, limited }
+    let Finished { path, metadata, operations, allocated_bytes, .. } = finished;
+    let Finished { seconds, written, limited, .. } = finished;
+    Journal { path, operations, allocated_bytes, seconds, metadata, written, limited }
 }
 
 fn ended(status: Option<ExitStatus>) -> String {
