@@ -132,6 +132,23 @@ fn the_journal_is_what_a_link_names() {
 }
 
 #[test]
+fn children_that_do_the_work_are_mentioned() {
+    let folder = tempfile::tempdir().unwrap();
+    let work = "i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done";
+    let own = keel(&["record", "--", "sh", "-c", work]).current_dir(&folder).output().unwrap();
+    assert!(!text(&own.stderr).contains("processor time"), "{}", text(&own.stderr));
+    for (options, is_noted) in [(&["record"][..], true), (&["record", "-f"], false)] {
+        let script = format!("sh -c '{work}'; exit 5");
+        let arguments = [options, &["--", "sh", "-c", &script]].concat();
+        let output = keel(&arguments).current_dir(&folder).output().unwrap();
+        assert_eq!(output.status.code(), Some(5));
+        let words = text(&output.stderr);
+        let note = "and are not recorded: keel record --follow-children records them";
+        assert_eq!(words.contains(note), is_noted, "{words}");
+    }
+}
+
+#[test]
 fn streams_and_exit_code_are_the_programs() {
     let folder = tempfile::tempdir().unwrap();
     let journal = folder.path().join("sh.journal.parquet");

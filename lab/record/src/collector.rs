@@ -1,6 +1,7 @@
 //! The collector: empties the rings of all recorded processes while they run.
 
 mod finish;
+mod others;
 mod waiting;
 
 use self::waiting::Waiting;
@@ -14,7 +15,7 @@ use crate::output::{Begin, Rows};
 use crate::rows::{Filter, Names};
 use crate::session::{self, Session, Spool};
 use crate::unseen::Unseen;
-use crate::{Options, Progress, beside, lineage, machine, origins, paths, ring};
+use crate::{Options, Progress, beside, machine, origins, paths, ring};
 use keel_journal::{Metadata, Writer};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -135,7 +136,9 @@ impl<'a> Collector<'a> {
         loop {
             self.session.wait(wait);
             if status.is_none() {
-                status = running.ended.try_recv().ok().transpose()?;
+                let ended = running.ended.try_recv().ok().transpose()?;
+                ended.iter().for_each(|ended| self.note_children(ended));
+                status = ended.map(|ended| ended.status);
             }
             if self.began.elapsed() < CALIBRATION {
                 std::thread::sleep(CALIBRATION);
@@ -234,38 +237,6 @@ impl<'a> Collector<'a> {
             }
             self.end(number, None);
         }
-    }
-
-    /// Without `follow_children`: the processes that live on unrecorded.
-    fn note_living(&mut self, orphans: &Orphans) {
-        if self.options.follow_children || !orphans.reap(self.root_pid) {
-            return;
-        }
-        let living = living(self.root_pid);
-        if !living.is_empty() {
-            self.notes.push(format!(
-                "the program has ended, and processes that it started still run unrecorded: {}; \
-                 --follow-children records them as well",
-                lineage::list(&living)
-            ));
-        }
-    }
-
-    /// Once, when the program has ended and others have not.
-    fn say_whom_it_follows(&mut self, report: &mut dyn FnMut(Progress)) {
-        /// Most processes end soon after the program.
-        const FOLLOWS_AFTER: Duration = Duration::from_secs(1);
-        let since = *self.follows_since.get_or_insert_with(Instant::now);
-        if self.follows_said || since.elapsed() < FOLLOWS_AFTER {
-            return;
-        }
-        self.follows_said = true;
-        let mut living = living(self.root_pid);
-        if living.is_empty() {
-            let pids = self.images.values().map(|image| image.pid);
-            living = pids.filter_map(|pid| Some((pid, lineage::name(pid)?))).collect();
-        }
-        report(Progress { follows: Some(lineage::list(&living)), ..self.progress() });
     }
 
     fn look_for_unseen(&mut self) {
@@ -580,11 +551,4 @@ impl<'a> Collector<'a> {
         }
         self.encoder.send(Work::Finish { number, metadata: Box::new(metadata), names });
     }
-}
-
-/// The processes below this one, without the program itself.
-fn living(program: u32) -> Vec<(u32, String)> {
-    let below = lineage::descendants(std::process::id()).into_iter();
-    let others = below.filter(|pid| *pid != program);
-    others.filter_map(|pid| Some((pid, lineage::name(pid)?))).collect()
 }

@@ -10,6 +10,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicI32, AtomicU32};
 use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
 /// The program to start, and its environment.
 pub struct Start<'a> {
@@ -27,8 +28,17 @@ pub struct Start<'a> {
 pub struct Running {
     /// Its process id.
     pub pid: u32,
-    /// Receives the exit status, once.
-    pub ended: Receiver<io::Result<ExitStatus>>,
+    /// Receives its end, once.
+    pub ended: Receiver<io::Result<Ended>>,
+}
+
+/// How a program ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ended {
+    pub status: ExitStatus,
+    /// The processor time that the program took, and that of the processes for which it waited.
+    pub own: Duration,
+    pub children: Duration,
 }
 
 /// Starts the program; with `output`, its output goes there, and its input is empty. `on_end` is
@@ -71,11 +81,30 @@ pub fn start(
     let (sender, ended) = channel();
     std::thread::Builder::new().name("waiting for program".to_owned()).spawn(move || {
         wait_unreaped(pid);
+        let (own, children) = processor_times(pid).unwrap_or_default();
         forget_child(pid);
-        drop(sender.send(child.wait()));
+        drop(sender.send(child.wait().map(|status| Ended { status, own, children })));
         on_end();
     })?;
     Ok(Running { pid, ended })
+}
+
+/// The processor time of a process, and of its children that have ended and that it waited for.
+fn processor_times(pid: u32) -> Option<(Duration, Duration)> {
+    /// The fields before them, of those after the name of the program, which may have spaces.
+    const BEFORE: usize = 11;
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let fields = stat.rsplit_once(')')?.1.split_whitespace().skip(BEFORE);
+    let ticks: Vec<u64> = fields.take(4).filter_map(|field| field.parse().ok()).collect();
+    // SAFETY: a call without pointers.
+    let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+    let time = |ticks: u64| Duration::from_secs_f64(ticks as f64 / per_second.max(1) as f64);
+    match ticks[..] {
+        [user, system, children_user, children_system] => {
+            Some((time(user + system), time(children_user + children_system)))
+        }
+        _ => None,
+    }
 }
 
 /// A program that ran before the recording, which the recorder has entered.
@@ -98,7 +127,7 @@ pub fn watch(pid: u32, on_end: impl FnOnce() + Send + 'static) -> io::Result<Run
         let mut poll = libc::pollfd { fd: process.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one valid structure.
         while unsafe { libc::poll(&raw mut poll, 1, -1) } < 0 {}
-        drop(sender.send(Ok(ExitStatus::default())));
+        drop(sender.send(Ok(Ended::default())));
         on_end();
     })?;
     Ok(Running { pid, ended })
