@@ -149,6 +149,20 @@ fn children_that_do_the_work_are_mentioned() {
 }
 
 #[test]
+fn a_recorder_without_address_space_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    compile_loop(folder.path());
+    let script = "ulimit -v 400000; exec timeout 100 \"$0\" record -- ./loop 1000";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script, env!("CARGO_BIN_EXE_keel")]).current_dir(&folder);
+    shell.env("KEEL_PREFIX", prefix_with_recorder()).env_remove("LD_PRELOAD");
+    let output = shell.output().unwrap();
+    let words = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(9), "{words}");
+    assert!(words.contains("keel cannot map its rings (Cannot allocate memory"), "{words}");
+}
+
+#[test]
 fn streams_and_exit_code_are_the_programs() {
     let folder = tempfile::tempdir().unwrap();
     let journal = folder.path().join("sh.journal.parquet");

@@ -19,6 +19,7 @@ use crate::{Options, Progress, beside, machine, origins, paths, ring};
 use keel_journal::{Metadata, Writer};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -61,8 +62,10 @@ pub struct Collector<'a> {
     first: Option<u64>,
     /// The announced spools that were looked for.
     announced: u32,
-    /// A spool could not be opened for lack of descriptors or memory; ending images release some.
-    postponed: bool,
+    /// Why a spool could not be opened: a lack of descriptors or memory. Ending images release some.
+    postponed: Option<io::Error>,
+    /// Since when there is a postponed spool, and no image that could end.
+    alone: Option<Instant>,
     unseen: Unseen,
     /// The program ran before, and its end leaves no status.
     pub attached: Option<&'a mut dyn Attached>,
@@ -104,7 +107,8 @@ impl<'a> Collector<'a> {
             root: None,
             first: None,
             announced: 0,
-            postponed: false,
+            postponed: None,
+            alone: None,
             unseen,
             attached: None,
             waiting: options.wait.clone().map(Waiting::new),
@@ -129,7 +133,7 @@ impl<'a> Collector<'a> {
         signals: &Signals,
         orphans: &Orphans,
         report: &mut dyn FnMut(Progress),
-    ) -> std::io::Result<Option<ExitStatus>> {
+    ) -> io::Result<Option<ExitStatus>> {
         self.root_pid = running.pid;
         let mut status = None;
         let mut wait = BUSY_WAIT;
@@ -182,7 +186,7 @@ impl<'a> Collector<'a> {
             if status.is_some() {
                 let follows = self.options.follow_children && others_live && !self.is_stopped();
                 // A process admitted in this round has not been checked for its end yet.
-                if self.images.is_empty() && !self.postponed && !follows {
+                if self.images.is_empty() && self.postponed.is_none() && !follows {
                     self.note_living(orphans);
                     return Ok(status);
                 }
@@ -281,7 +285,7 @@ impl<'a> Collector<'a> {
         let control = self.session.control();
         let failed = control.failed.swap(0, Relaxed);
         if failed != 0 {
-            let error = std::io::Error::from_raw_os_error(failed as i32);
+            let error = io::Error::from_raw_os_error(failed as i32);
             let folder = self.session.folder().display();
             let (said, text) = match failed as i32 {
                 libc::EFBIG => (
@@ -312,18 +316,38 @@ impl<'a> Collector<'a> {
             }
         }
         let announced = control.spools.load(Acquire);
-        if announced == self.announced && !self.postponed {
+        if announced == self.announced && self.postponed.is_none() {
             return;
         }
-        (self.announced, self.postponed) = (announced, false);
+        (self.announced, self.postponed) = (announced, None);
         let (spools, problems) = self.session.new_spools();
         self.problems.extend(problems);
         for spool in spools {
             match spool {
-                Some(spool) => self.admit(spool),
-                None => self.postponed = true,
+                Ok(spool) => self.admit(spool),
+                Err(error) => self.postponed = Some(error),
             }
         }
+        self.give_up_postponed();
+    }
+
+    /// Ends the recording if a spool cannot be opened and no image is left that could end.
+    fn give_up_postponed(&mut self) {
+        /// The encoder may still hold descriptors of images that have ended.
+        const GIVE_UP_AFTER: Duration = Duration::from_secs(5);
+        let Some(error) = self.postponed.take_if(|_| self.images.is_empty()) else {
+            self.alone = None;
+            return;
+        };
+        if self.alone.get_or_insert_with(Instant::now).elapsed() < GIVE_UP_AFTER {
+            self.postponed = Some(error);
+            return;
+        }
+        self.stop();
+        self.problems.push(format!(
+            "a process could not be recorded: keel cannot map its rings ({error}); raise the \
+             limits of keel (ulimit -v, ulimit -n)"
+        ));
     }
 
     fn admit(&mut self, spool: Spool) {

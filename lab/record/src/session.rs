@@ -122,9 +122,9 @@ impl Session {
         control_of(&self.control)
     }
 
-    /// The new spools, the earliest image first; `None` for one that must wait until descriptors or
-    /// memory are free. Also returns a text for each one that cannot be read.
-    pub fn new_spools(&self) -> (Vec<Option<Spool>>, Vec<String>) {
+    /// The new spools, the earliest image first; an error for one that must wait until descriptors
+    /// or memory are free. Also returns a text for each one that cannot be read.
+    pub fn new_spools(&self) -> (Vec<io::Result<Spool>>, Vec<String>) {
         let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let (mut found, mut problems) = (Vec::new(), Vec::new());
         for entry in entries {
@@ -142,12 +142,12 @@ impl Session {
                     match spool.take(&self.folder, self.taken.get(), &entry.path()) {
                         Ok(spool) => {
                             self.taken.set(self.taken.get() + 1);
-                            found.push(Some(spool));
+                            found.push(Ok(spool));
                         }
                         Err(error) => problems.push(format!("cannot rename a spool: {error}")),
                     }
                 }
-                Err(error) if is_shortage(&error) => found.push(None),
+                Err(error) if is_shortage(&error) => found.push(Err(error)),
                 Err(error) => {
                     let path = entry.path();
                     problems.push(format!("cannot read {}: {error}", path.display()));
@@ -156,7 +156,7 @@ impl Session {
             }
         }
         found.sort_by_key(|spool| {
-            spool.as_ref().map(|spool| spool.header().started_ticks.load(Relaxed))
+            spool.as_ref().ok().map(|spool| spool.header().started_ticks.load(Relaxed))
         });
         (found, problems)
     }
