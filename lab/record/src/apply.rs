@@ -68,7 +68,7 @@ pub struct Applier {
     left_out: u64,
     objects: u64,
     last_row: u64,
-    /// The latest time of any event, including beginnings of reallocs, ns.
+    /// The latest time of any event up to a limit, including beginnings of reallocs, ns.
     last_moment: u64,
     /// The sink's last answer.
     taken: Taken,
@@ -218,7 +218,9 @@ impl Applier {
         }
         let time = self.clock.nanoseconds(event.time).saturating_sub(self.origin);
         let time = time.min(LATEST_NS).max(self.last_row);
-        self.last_moment = self.last_moment.max(time);
+        if self.taken != Taken::Enough {
+            self.last_moment = self.last_moment.max(time);
+        }
         match event.op() {
             op::MALLOC => self.allocate(ring, Op::Malloc, event, time, origin, sink),
             op::CALLOC => self.allocate(ring, Op::Calloc, event, time, origin, sink),

@@ -560,7 +560,7 @@ impl<'a> Collector<'a> {
             self.problems.push(format!("the allocator in {program} is not recorded: {reason}"));
         }
         let names = image.names();
-        let until = self.until.filter(|_| self.attached.is_some()).unwrap_or(u64::MAX);
+        let until = self.until.unwrap_or(u64::MAX);
         let lasted = self.clock.duration(now.min(until).saturating_sub(image.began));
         let seconds = lasted as f64 / 1e9;
         self.encoder.send(Work::Ended { number, seconds });

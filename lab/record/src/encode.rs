@@ -33,7 +33,7 @@ pub enum Work {
     Begin(Box<Begin>),
     /// Events read from its rings.
     Rows(Rows),
-    /// It has ended after `seconds`.
+    /// It has ended, or the recording has, `seconds` after its first allocation.
     Ended {
         number: usize,
         seconds: f64,
@@ -169,8 +169,11 @@ fn encode(
         match work {
             Work::Begin(begin) => images.begin(*begin),
             Work::Ended { number, seconds } => {
-                if let Some((_, output)) = images.recorded.get_mut(&number) {
-                    output.seconds = seconds;
+                if let Some((assembler, output)) = images.recorded.get_mut(&number) {
+                    output.seconds = match assembler.is_limited() {
+                        true => assembler.last_moment() as f64 / 1e9,
+                        false => seconds - assembler.left_out() as f64 / 1e9,
+                    };
                 }
             }
             Work::Rows(rows) => {

@@ -22,6 +22,9 @@ fn late_recording_begins_with_the_live_blocks() {
     assert_eq!(recorded.status.code(), Some(0));
     let journal = whole(&recorded);
     assert!(assert_begins_late(&journal) > 0);
+    let seconds = recorded.journals[0].seconds;
+    let last = journal.events.last().unwrap().time as f64 / 1e9;
+    assert!(seconds >= last && seconds < last + 5.0, "{seconds} s, the last event at {last} s");
     let prologue = journal.metadata.prologue as usize;
     let known =
         journal.origins[..prologue].iter().filter(|origin| origin.module != Origin::NONE).count();
@@ -47,8 +50,11 @@ fn limits_end_the_recording_only() {
         Options { max_operations: Some(1234), ..bench.options(&program, &["2", "20000"]) };
     let recorded = keel_record::record(&options).unwrap();
     assert_eq!(recorded.status.code(), Some(7));
-    assert_eq!(whole(&recorded).events.len(), 1234);
+    let events = whole(&recorded).events;
+    assert_eq!(events.len(), 1234);
     assert!(recorded.journals[0].limited);
+    let last = events[1233].time as f64 / 1e9;
+    assert!((recorded.journals[0].seconds - last).abs() < 1e-3, "{}", recorded.journals[0].seconds);
 
     let options = Options { max_bytes: Some(200_000), ..bench.options(&program, &["2", "20000"]) };
     let recorded = keel_record::record(&options).unwrap();
@@ -71,6 +77,8 @@ fn recording_ends_after_its_length_and_the_program_continues() {
     let journal = whole(&recorded);
     assert_eq!((journal.count(Op::Malloc, 1001), journal.count(Op::Malloc, 1011)), (110, 0));
     assert!(journal.events.iter().all(|event| event.time <= 5_001_000_000));
+    let seconds = recorded.journals[0].seconds;
+    assert!((4.99..5.01).contains(&seconds), "{seconds} s");
 }
 
 #[test]
