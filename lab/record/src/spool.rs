@@ -183,9 +183,21 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The arguments of `/proc/<pid>/cmdline` without the program.
+/// The arguments of `/proc/<pid>/cmdline` without the program. The field is filled up with NULs, so
+/// that empty arguments at the end are unknown.
 pub fn arguments(bytes: &[u8]) -> Vec<String> {
-    let end = bytes.windows(2).position(|pair| pair == [0, 0]).unwrap_or(bytes.len());
+    let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     let words = bytes[..end].split(|byte| *byte == 0).skip(1);
     words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn arguments_may_be_empty() {
+        let arguments = super::arguments(b"./big\x00100\0\0foo\0a b\0\0\0\0");
+        assert_eq!(arguments, ["100", "", "foo", "a b"]);
+        assert!(super::arguments(b"./big\0\0\0").is_empty());
+        assert!(super::arguments(&[0; 4]).is_empty());
+    }
 }
