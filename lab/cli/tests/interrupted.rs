@@ -1,4 +1,4 @@
-//! Ctrl-C at any moment of `keel compare` ends it soon, and leaves either whole results or nothing.
+//! Ctrl-C, or the end of the terminal, at any moment of `keel compare` ends it soon, and leaves either whole results or nothing.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
@@ -50,8 +50,8 @@ struct Interrupted {
     took: Duration,
 }
 
-/// Compares, with an interrupt after `delay`; None for none.
-fn compare(folder: &Path, mark: &str, delay: Option<Duration>) -> Interrupted {
+/// Compares, with a signal after `delay`; None for none.
+fn compare(folder: &Path, mark: &str, delay: Option<(&str, Duration)>) -> Interrupted {
     let mut keel = Command::new(env!("CARGO_BIN_EXE_keel"))
         .current_dir(folder)
         .env("KEEL_PREFIX", prefix())
@@ -63,10 +63,10 @@ fn compare(folder: &Path, mark: &str, delay: Option<Duration>) -> Interrupted {
         .spawn()
         .unwrap();
     let begin = Instant::now();
-    if let Some(delay) = delay {
+    if let Some((signal, delay)) = delay {
         std::thread::sleep(delay);
         // It may have ended before.
-        Command::new("kill").args(["-INT", &keel.id().to_string()]).output().unwrap();
+        Command::new("kill").args([signal, &keel.id().to_string()]).output().unwrap();
     }
     let code = keel.wait().unwrap().code();
     Interrupted { code, took: begin.elapsed() }
@@ -84,7 +84,8 @@ fn an_interrupt_at_any_moment_leaves_whole_results_or_nothing() {
     for number in 0..MOMENTS {
         let mark = format!("{}-{number}", std::process::id());
         let delay = moment(number, whole.took);
-        let found = compare(folder.path(), &mark, Some(delay));
+        let signal = ["-INT", "-HUP"][number as usize % 2];
+        let found = compare(folder.path(), &mark, Some((signal, delay)));
         // Before the handler is installed, the signal ends keel.
         assert!(matches!(found.code, Some(0 | 130) | None), "after {delay:?}: {:?}", found.code);
         assert_eq!(left_running(&mark), [""; 0], "after {delay:?}");
