@@ -35,7 +35,7 @@ fn noisy_names<'a>(criterion: &Criterion, allocators: &'a [AllocatorFigures]) ->
     criterion.noisy.iter().map(|index| name(allocators, *index)).collect()
 }
 
-fn sentence(
+pub fn sentence(
     criterion: &Criterion,
     allocators: &[AllocatorFigures],
     runs: usize,
@@ -51,8 +51,16 @@ fn sentence(
         );
     }
     if criterion.best.is_empty() && !criterion.noisy.is_empty() {
-        let noisy = noisy_names(criterion, allocators);
-        return format!("{first} has the lowest median. {}", undecided(&noisy, "higher"));
+        let mut noisy = noisy_names(criterion, allocators);
+        // A ratio of paired rounds can be high although the median is the lowest.
+        noisy.retain(|name| *name != first);
+        let unknown = match noisy[..] {
+            [] => "It is not known which one is lowest: the differences vary too much between the \
+                   rounds."
+                .to_owned(),
+            _ => undecided(&noisy, "higher"),
+        };
+        return format!("{first} has the lowest median. {unknown}");
     }
     if criterion.best.len() == 1 {
         return single(criterion, allocators, runs);

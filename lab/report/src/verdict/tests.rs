@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 use super::criteria::Criterion;
 use super::judge::{Verdict, judge};
+use super::sentences::sentence;
 use crate::figures::{FLOOR, Matters, complete, figures, undisturbed};
 use keel_results::{AllocatorResult, Comparison, Histogram, Outlier, Run, Throughput};
 
@@ -311,6 +312,14 @@ fn wide_intervals_at_a_multiple_of_the_lowest_time_are_too_noisy_to_tell() {
     let undecided = "It is not known whether noisy is higher: the difference varies too much \
                      between the rounds.";
     assert_eq!(tail.sentence, format!("steady has the lowest median. {undecided}"));
+
+    let first = Criterion { noisy: vec![tail.rows[0].0], ..tail.clone() };
+    let comparison = comparison(vec![steady(), noisy()]);
+    assert_eq!(
+        sentence(&first, &figures(&comparison, None), 4, 0.0),
+        "steady has the lowest median. It is not known which one is lowest: the differences vary \
+         too much between the rounds."
+    );
 
     let near = result("near", runs([102, 100, 103, 101]));
     let verdict = self::verdict(vec![steady(), noisy(), near]);
