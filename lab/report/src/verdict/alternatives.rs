@@ -173,11 +173,12 @@ impl Choice<'_> {
             return String::new();
         };
         let calls: u64 = self.all.comparison.journal.operations.values().sum();
-        if floor < MEASURING * base || calls == 0 {
+        // With few rounds, the cost of measuring can exceed what contains it.
+        if floor < MEASURING * base || floor >= base || calls == 0 {
             return String::new();
         }
         let without = advised.and_then(|index| Some((index, self.value(&stake, index)?)));
-        let without = without.filter(|(_, own)| *own < base && floor < base);
+        let without = without.filter(|(_, own)| *own < base);
         let difference = match without {
             Some((index, own)) => format!(
                 "the calls take {} less time with {}",
@@ -185,7 +186,7 @@ impl Choice<'_> {
                 self.name(index)
             ),
             None => {
-                let rest = (base - floor).max(0.0);
+                let rest = base - floor;
                 let rest = self.per_minute(rest).unwrap_or_else(|| duration(rest));
                 format!("they take {rest}, and no allocator can save more than that")
             }
@@ -194,7 +195,7 @@ impl Choice<'_> {
             "All times contain the cost of measuring, {} a call, which is {} of the time in calls \
              with {}. Without it, {difference}.",
             duration(floor / calls as f64),
-            short_percent((floor / base).min(1.0)),
+            short_percent(floor / base),
             self.name(self.base)
         )
     }

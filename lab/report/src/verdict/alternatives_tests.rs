@@ -77,4 +77,5 @@ fn the_cost_of_measuring_is_stated_where_it_is_large() {
                 in calls with glibc. Without it, the calls take 82 % less time with keel.";
     assert!(found.text().contains(cost), "{found:?}");
     assert!(!advise(field(20), 10).text().contains("measuring"), "a small part");
+    assert!(!advise(field(200), 10).text().contains("measuring"), "more than the whole");
 }
