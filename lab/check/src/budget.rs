@@ -137,7 +137,7 @@ impl TryFrom<String> for Reason {
 /// Why a budget file cannot be used. The message names the line.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0.to_string().trim_end())]
-pub struct BudgetError(#[from] toml::de::Error);
+pub struct BudgetError(toml::de::Error);
 
 impl Budget {
     /// Reads a budget file.
@@ -145,7 +145,7 @@ impl Budget {
     /// # Errors
     /// It is not TOML, or has an unknown table or key, or a value that makes no sense.
     pub fn parse(text: &str) -> Result<Budget, BudgetError> {
-        let file: File = toml::from_str(text)?;
+        let file: File = toml::from_str(text).map_err(BudgetError)?;
         let mut limits: Vec<Limited> = Vec::new();
         limits.extend(file.run.map(|table| table.0));
         limits.extend(file.frame.map(|table| table.0));

@@ -130,6 +130,29 @@ fn time_measures_at_each_marker() {
 }
 
 #[test]
+fn causes_of_errors_are_stated_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let captured = keel(folder.path(), &["capture", "a.journal.parquet"], JUDY.as_bytes());
+    assert!(captured.status.success(), "{}", messages(&captured));
+    std::fs::write(folder.path().join("budget.toml"), "[run\n").unwrap();
+    for (arguments, cause) in [
+        (&["export", "a.journal.parquet", "-o", "/dev/full"][..], "os error 28"),
+        (&["export", "a.journal.parquet", "--to", "chrome", "-o", "/dev/full"], "os error 28"),
+        (
+            &["export", "a.journal.parquet", "--to", "collapsed", "-o", "/dev/full"],
+            "no call stacks",
+        ),
+        (&["compare", "a.journal.parquet", "-a", "glibc", "-o", "/proc/results"], "os error 2"),
+        (&["check", "--budget", "budget.toml", "--", "true"], "TOML parse error"),
+    ] {
+        let output = keel(folder.path(), arguments, b"");
+        assert!(!output.status.success());
+        let words = messages(&output);
+        assert_eq!(words.matches(cause).count(), 1, "{arguments:?}: {words}");
+    }
+}
+
+#[test]
 fn outputs_replace_neither_links_nor_devices_and_are_written_whole() {
     let folder = tempfile::tempdir().unwrap();
     let name = |name: &str| folder.path().join(name);

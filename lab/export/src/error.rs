@@ -25,7 +25,7 @@ pub enum ExportError {
     #[error("no rows were kept of {0}: compare again without `--raw none`")]
     NotKept(String),
     /// The output cannot be written.
-    #[error("cannot write the export: {0}")]
+    #[error("cannot write the export")]
     Output(#[from] std::io::Error),
     /// A library failed to encode.
     #[error("cannot encode the export: {0}")]

@@ -20,7 +20,7 @@ pub enum TimelineError {
     #[error(transparent)]
     Journal(#[from] Error),
     /// The output cannot be written.
-    #[error("the output cannot be written: {0}")]
+    #[error("the output cannot be written")]
     Output(#[from] std::io::Error),
 }
 

@@ -13,7 +13,7 @@ pub enum TraceError {
     #[error(transparent)]
     Journal(#[from] keel_journal::Error),
     /// The output cannot be written.
-    #[error("cannot write the trace: {0}")]
+    #[error("cannot write the trace")]
     Output(#[from] io::Error),
 }
 

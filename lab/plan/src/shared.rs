@@ -21,14 +21,14 @@ unsafe impl Plain for u64 {}
 #[derive(Debug, thiserror::Error)]
 pub enum SharedError {
     /// The kernel refused memory.
-    #[error("cannot get {bytes} bytes of shared memory for {what}: {source}")]
+    #[error("cannot get {bytes} bytes of shared memory for {what}: {cause}")]
     Refused {
         /// The purpose of the memory.
         what: &'static str,
         /// Its size.
         bytes: usize,
         /// The system's error.
-        source: io::Error,
+        cause: io::Error,
     },
     /// The memory has other contents: two versions of Keel are mixed.
     #[error("the {what} was written by another version of Keel: rebuild all of Keel")]
@@ -55,7 +55,7 @@ unsafe impl Sync for SharedMemory {}
 impl SharedMemory {
     /// A zeroed memory file of `bytes` bytes, not yet backed by pages.
     pub fn create(what: &'static str, bytes: usize) -> Result<SharedMemory, SharedError> {
-        let refused = |source| SharedError::Refused { what, bytes, source };
+        let refused = |cause| SharedError::Refused { what, bytes, cause };
         // SAFETY: a constant name; the result is checked.
         let descriptor = unsafe { libc::memfd_create(c"keel".as_ptr(), libc::MFD_CLOEXEC) };
         if descriptor < 0 {
@@ -72,10 +72,8 @@ impl SharedMemory {
     /// writing.
     pub fn open(what: &'static str, descriptor: OwnedFd) -> Result<SharedMemory, SharedError> {
         let file = File::from(descriptor);
-        let length = file
-            .metadata()
-            .map_err(|source| SharedError::Refused { what, bytes: 0, source })?
-            .len();
+        let length =
+            file.metadata().map_err(|cause| SharedError::Refused { what, bytes: 0, cause })?.len();
         Self::map(what, OwnedFd::from(file), length as usize, libc::MAP_POPULATE)
     }
 
@@ -102,7 +100,7 @@ impl SharedMemory {
             Some(base) if base.as_ptr().cast() != libc::MAP_FAILED => {
                 Ok(SharedMemory { base, bytes, descriptor })
             }
-            _ => Err(SharedError::Refused { what, bytes, source: io::Error::last_os_error() }),
+            _ => Err(SharedError::Refused { what, bytes, cause: io::Error::last_os_error() }),
         }
     }
 

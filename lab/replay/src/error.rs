@@ -41,12 +41,12 @@ pub enum Error {
     #[error(transparent)]
     Folder(#[from] keel_results::FolderError),
     /// The result folder cannot be made, moved or removed.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {cause}", path.display())]
     Io {
         /// The folder or file.
         path: PathBuf,
         /// The system's error.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// The user stopped the comparison before any run was finished; no folder remains.
     #[error("stopped before the first run was finished; nothing was written")]
@@ -56,6 +56,6 @@ pub enum Error {
 impl Error {
     pub(crate) fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Error {
         let path = path.into();
-        move |source| Error::Io { path, source }
+        move |cause| Error::Io { path, cause }
     }
 }

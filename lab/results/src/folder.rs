@@ -40,12 +40,12 @@ pub enum FolderError {
         found: u32,
     },
     /// The system reported an error.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {cause}", path.display())]
     Io {
         /// The summary.
         path: PathBuf,
         /// The system's error.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
 }
 
@@ -60,7 +60,7 @@ impl Comparison {
             return Err(FolderError::Foreign(folder.to_path_buf()));
         }
         let text = std::fs::read_to_string(&path)
-            .map_err(|source| FolderError::Io { path: path.clone(), source })?;
+            .map_err(|cause| FolderError::Io { path: path.clone(), cause })?;
         let comparison: Comparison = serde_json::from_str(&text).map_err(|error| {
             FolderError::Malformed { path: path.clone(), detail: error.to_string() }
         })?;
@@ -77,7 +77,7 @@ impl Comparison {
             path: path.clone(),
             detail: error.to_string(),
         })?;
-        std::fs::write(&path, text).map_err(|source| FolderError::Io { path, source })
+        std::fs::write(&path, text).map_err(|cause| FolderError::Io { path, cause })
     }
 }
 

@@ -47,7 +47,7 @@ impl Pinned {
             return Ok(None);
         }
         let text = std::fs::read_to_string(&path)
-            .map_err(|source| FolderError::Io { path: path.clone(), source })?;
+            .map_err(|cause| FolderError::Io { path: path.clone(), cause })?;
         let found = serde_json::from_str(&text);
         found.map(Some).map_err(|error| FolderError::Malformed { path, detail: error.to_string() })
     }
@@ -62,6 +62,6 @@ impl Pinned {
             path: path.clone(),
             detail: error.to_string(),
         })?;
-        std::fs::write(&path, text).map_err(|source| FolderError::Io { path, source })
+        std::fs::write(&path, text).map_err(|cause| FolderError::Io { path, cause })
     }
 }

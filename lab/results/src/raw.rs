@@ -49,12 +49,12 @@ const RUN_COLUMNS: [(&str, DataType); 3] =
 #[derive(Debug, thiserror::Error)]
 pub enum RawError {
     /// The file cannot be opened, created or written.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {cause}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
         /// The system's error.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// The file cannot be written, for example because the disk is full.
     #[error(
@@ -360,7 +360,7 @@ struct TableWriter {
 
 impl TableWriter {
     fn create(path: &Path, columns: &[(&'static str, DataType)]) -> Result<Self, RawError> {
-        let io = |source| RawError::Io { path: path.to_path_buf(), source };
+        let io = |cause| RawError::Io { path: path.to_path_buf(), cause };
         let file = File::create(path).map_err(io)?;
         let fields: Vec<Field> =
             columns.iter().map(|(name, kind)| Field::new(*name, kind.clone(), false)).collect();
@@ -425,7 +425,7 @@ impl TableReader {
         batch: usize,
     ) -> Result<Self, RawError> {
         let file =
-            File::open(path).map_err(|source| RawError::Io { path: path.to_path_buf(), source })?;
+            File::open(path).map_err(|cause| RawError::Io { path: path.to_path_buf(), cause })?;
         let builder = guarded(path, || ParquetRecordBatchReaderBuilder::try_new(file))?;
         let mut indices = Vec::with_capacity(columns.len());
         for (column, expected) in columns {
