@@ -300,7 +300,7 @@ fn processors(machine: &Machine, system: &System) -> Vec<Finding> {
              /sys/devices/system/cpu/smt/control",
         ));
     }
-    all.push(isolation(system));
+    all.push(isolation(cpus, system));
     all
 }
 
@@ -322,14 +322,24 @@ fn governor(machine: &Machine) -> Finding {
     }
 }
 
-fn isolation(system: &System) -> Finding {
+fn isolation(cpus: u32, system: &System) -> Finding {
+    let list = match cpus {
+        0..4 => cpus.saturating_sub(1).to_string(),
+        _ => format!("{}-{}", cpus - 2, cpus - 1),
+    };
+    let advice = match cpus {
+        0 | 1 => "for the least noise, use a machine with several processors".to_owned(),
+        _ => format!(
+            "for the least noise, boot with isolcpus=managed_irq,{list} nohz_full={list} and run \
+             under taskset -c {list}"
+        ),
+    };
     match system.isolated.as_str() {
         "" => finding(
             "isolation",
             Level::Fair,
             "no processor is isolated from other work".to_owned(),
-            "for the least noise, boot with isolcpus=managed_irq,2-3 nohz_full=2-3 and run under \
-             taskset -c 2-3",
+            &advice,
         ),
         list => finding(
             "isolation",
@@ -407,6 +417,14 @@ mod tests {
             all.iter().all(|finding| finding.level == Level::Good && finding.advice.is_none()),
             "{all:?}"
         );
+    }
+
+    #[test]
+    fn advised_processors_exist() {
+        for (cpus, list) in [(2, "1"), (3, "2"), (4, "2-3"), (16, "14-15")] {
+            let advice = isolation(cpus, &System::default()).advice.unwrap_or_default();
+            assert!(advice.ends_with(&format!("nohz_full={list} and run under taskset -c {list}")));
+        }
     }
 
     #[test]
