@@ -153,6 +153,17 @@ fn causes_of_errors_are_stated_once() {
 }
 
 #[test]
+fn a_terminal_obeys_no_name_of_a_journal() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = b"a 1000 20 0\n\x1b[31mred\n";
+    let captured = keel(folder.path(), &["capture", "a.journal.parquet"], text);
+    assert!(captured.status.success(), "{}", messages(&captured));
+    let info = keel(folder.path(), &["info", "a.journal.parquet"], b"");
+    let shown = String::from_utf8(info.stdout).unwrap();
+    assert!(shown.contains(r"\u{1b}[31mred") && !shown.contains('\x1b'), "{shown}");
+}
+
+#[test]
 fn outputs_replace_neither_links_nor_devices_and_are_written_whole() {
     let folder = tempfile::tempdir().unwrap();
     let name = |name: &str| folder.path().join(name);

@@ -202,7 +202,7 @@ fn bytes_per_operation(reader: &Reader) -> f64 {
 fn text(reader: &Reader, facts: &Facts, top: Option<&top::Top>, verdict: &Verdict) -> String {
     let mut out = String::new();
     let mut line = |text: String| {
-        out.push_str(text.trim_end());
+        out.push_str(&format::printable(text.trim_end()));
         out.push('\n');
     };
     line(format!(
