@@ -1,6 +1,7 @@
 //! Numbers as text: thousands separated, sizes and times with units.
 
 pub use keel_results::text::count;
+use std::path::Path;
 
 /// Bytes with about three digits: `1.50 KiB`.
 pub fn bytes(value: u64) -> String {
@@ -28,6 +29,16 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     let number: Option<u64> = digits.parse().ok().filter(|number| *number > 0);
     let bytes = number.and_then(|number| number.checked_mul(1 << shift));
     bytes.ok_or_else(|| "give a size such as 500000, 200K, 64M or 2G".to_owned())
+}
+
+/// A path as a word of a shell.
+pub fn shell_word(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+,:@%".contains(&byte);
+    if !text.is_empty() && text.bytes().all(is_plain) {
+        return text;
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 /// A text of which a terminal obeys no part; lines stay.
@@ -59,5 +70,11 @@ mod tests {
             ["17 ns", "1.50 µs", "181 s"]
         );
         assert_eq!([share(1, 3), share(0, 0)], ["33.33 %", "-"]);
+    }
+
+    #[test]
+    fn words_of_a_shell_are_quoted_if_necessary() {
+        let words = ["a/b-1.keel", "a b", "q'd", ""].map(|path| shell_word(Path::new(path)));
+        assert_eq!(words, ["a/b-1.keel", "'a b'", r"'q'\''d'", "''"]);
     }
 }

@@ -150,6 +150,7 @@ fn an_interrupted_recording_is_kept_and_the_next_step_is_named() {
         "{words}"
     );
     assert!(!words.contains("the program failed"), "{words}");
+    assert!(words.contains("compare -a 'glibc' -r 1 -p max items.keel/program."), "{words}");
     // The printed commands do the rest.
     let commands = words.split_once("To go on:\n").unwrap().1.trim().lines();
     for line in commands {

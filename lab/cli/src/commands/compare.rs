@@ -7,7 +7,7 @@ mod table;
 
 use crate::layout::Layout;
 use crate::selection::chosen;
-use crate::{interrupt, output};
+use crate::{format, interrupt, output};
 use anyhow::{Context as _, Result, bail};
 use between::Between;
 use clap::{Args, Parser};
@@ -506,7 +506,8 @@ fn print(json: bool, outcome: &Outcome, folder: &Path) -> Result<()> {
     match is_bare {
         true => say!("results: {} (without measurements)", folder.display()),
         false => {
-            say!("results: {} (for the page: keel report {})", folder.display(), folder.display())
+            let word = format::shell_word(folder);
+            say!("results: {} (for the page: keel report {word})", folder.display())
         }
     }
     Ok(())

@@ -2,6 +2,7 @@
 
 use super::compare::ForTry;
 use super::{blame, info, record, report};
+use crate::format;
 use crate::layout::Layout;
 use crate::output;
 use anyhow::{Context as _, Result, bail};
@@ -165,18 +166,17 @@ fn finish(
 
 /// The commands that do the remaining steps.
 fn go_on(arguments: &Arguments, files: &Files, compare: &str) {
-    let quoted = |path: &Path| format!("'{}'", path.display().to_string().replace('\'', r"'\''"));
     let allocators = match arguments.allocators.as_str() {
         "all" => String::new(),
         some => format!(" -a '{some}'"),
     };
+    let runs = arguments.runs.as_ref().map_or(String::new(), |runs| format!(" -r {runs}"));
+    let [journal, results, page] =
+        [&files.journal, &files.results, &files.page].map(|path| format::shell_word(path));
     say!(
-        "To go on:\n  keel {compare}{allocators} -p {} {} -o {}\n  keel report {} -o {}",
+        "To go on:\n  keel {compare}{allocators}{runs} -p {} {journal} -o {results}\n  keel \
+         report {results} -o {page}",
         arguments.pace,
-        quoted(&files.journal),
-        quoted(&files.results),
-        quoted(&files.results),
-        quoted(&files.page)
     );
 }
 
