@@ -31,6 +31,11 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| "give a size such as 500000, 200K, 64M or 2G".to_owned())
 }
 
+/// A count with its noun, which takes an s unless the count is 1.
+pub fn counted(value: u64, noun: &str) -> String {
+    format!("{} {noun}{}", count(value), if value == 1 { "" } else { "s" })
+}
+
 /// A path as a word of a shell.
 pub fn shell_word(path: &Path) -> String {
     let text = path.display().to_string();
@@ -70,6 +75,7 @@ mod tests {
             ["17 ns", "1.50 µs", "181 s"]
         );
         assert_eq!([share(1, 3), share(0, 0)], ["33.33 %", "-"]);
+        assert_eq!([1, 1000].map(|one| counted(one, "free")), ["1 free", "1,000 frees"]);
     }
 
     #[test]

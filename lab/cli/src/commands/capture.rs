@@ -85,12 +85,12 @@ fn describe(overlap: &Overlap) -> String {
 
 fn report(captured: &Captured, output: &Path) {
     say!(
-        "{} ({}): {} operations, {} markers, {} overlapping allocations; {}",
+        "{} ({}): {}, {}, {}; {}",
         output.display(),
         captured.form.name(),
-        format::count(captured.rows),
-        format::count(captured.marks),
-        format::count(captured.overlaps),
+        format::counted(captured.rows, "operation"),
+        format::counted(captured.marks, "marker"),
+        format::counted(captured.overlaps, "overlapping allocation"),
         format::bytes(captured.bytes),
     );
     for (kind, count) in &captured.repairs {

@@ -245,7 +245,7 @@ fn write(
 ) -> Result<()> {
     if let Format::Stacks(form) = format {
         if let Some(count) = unless_closed(stacks(arguments, form, output))? {
-            say!("{} stacks", format::count(count));
+            say!("{}", format::counted(count, "stack"));
         }
         unless_closed(output.flush().with_context(|| place.display().to_string()))?;
         return Ok(());
@@ -259,7 +259,7 @@ fn write(
         };
         let outcome = outcome.map_err(anyhow::Error::from);
         if let Some(count) = unless_closed(outcome)? {
-            say!("{} events", format::count(count));
+            say!("{}", format::counted(count, "event"));
         }
         unless_closed(output.flush().with_context(|| place.display().to_string()))?;
         return Ok(());
@@ -376,7 +376,7 @@ const fn unit(format: Format) -> &'static str {
 }
 
 fn report_losses(written: &WrittenTrace) {
-    say!("{} operations", format::count(written.operations));
+    say!("{}", format::counted(written.operations, "operation"));
     for (what, count) in &written.losses {
         say!("  {:>11}  {what}", format::count(*count));
     }

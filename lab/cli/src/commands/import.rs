@@ -144,14 +144,13 @@ pub fn form(name: &str) -> Result<Form, String> {
 
 fn report(summary: &Summary, journal: &Path, seconds: f64) -> Result<()> {
     let mut text = format!(
-        "{} ({}): {} operations, {} threads, {} frame marks, {} markers; {} ({:.2} bytes per \
-            operation)\n",
+        "{} ({}): {}, {}, {}, {}; {} ({:.2} bytes per operation)\n",
         journal.display(),
         summary.form,
-        format::count(summary.rows),
-        summary.threads,
-        format::count(summary.frames),
-        format::count(summary.marks),
+        format::counted(summary.rows, "operation"),
+        format::counted(summary.threads, "thread"),
+        format::counted(summary.frames, "frame mark"),
+        format::counted(summary.marks, "marker"),
         format::bytes(summary.bytes),
         summary.bytes as f64 / summary.rows as f64,
     );

@@ -206,11 +206,11 @@ fn text(reader: &Reader, facts: &Facts, top: Option<&top::Top>, verdict: &Verdic
         out.push('\n');
     };
     line(format!(
-        "{}: {} operations in {}, {} threads; {} ({:.2} bytes per operation)",
+        "{}: {} in {}, {}; {} ({:.2} bytes per operation)",
         reader.path().display(),
-        format::count(facts.operations),
+        format::counted(facts.operations, "operation"),
         format::nanoseconds(facts.duration_ns),
-        facts.threads.len(),
+        format::counted(facts.threads.len() as u64, "thread"),
         format::bytes(reader.bytes()),
         bytes_per_operation(reader),
     ));

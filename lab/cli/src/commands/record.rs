@@ -4,7 +4,7 @@ pub mod common;
 mod wait;
 
 use self::common::CommonArguments;
-use crate::format;
+use crate::format::{self, counted};
 use crate::layout::Layout;
 use crate::output;
 use anyhow::Result;
@@ -286,8 +286,11 @@ fn report(command: &str, recorded: &Recorded, follow_children: bool) {
         }
     }
     if silent > 0 {
-        let why = if is_sampled(recorded) { "have no sample" } else { "allocated nothing" };
-        say!("{command}: {silent} more processes {why} and have no journal");
+        // Some of them may be those of which a note says why they are not recorded.
+        let what = if is_sampled(recorded) { "sample" } else { "recorded operation" };
+        let (processes, have) =
+            if silent == 1 { ("process", "has") } else { ("processes", "have") };
+        say!("{command}: {silent} more {processes} without a {what} {have} no journal");
     }
     if recorded.still_runs {
         let by = if recorded.signal.is_some() { " by a signal" } else { "" };
@@ -324,12 +327,11 @@ fn summary(journal: &Journal, with_program: bool) -> String {
             Path::new(&metadata.program).file_name().unwrap_or_default().to_string_lossy();
         text = format!("{program} [{}]: ", metadata.pid);
     }
-    let threads = metadata.threads.len();
+    let operation = if metadata.sample_bytes > 0 { "sampled operation" } else { "operation" };
     text += &format!(
-        "{} {}operations of {threads} thread{} in {:.2} s",
-        format::count(journal.operations),
-        if metadata.sample_bytes > 0 { "sampled " } else { "" },
-        if threads == 1 { "" } else { "s" },
+        "{} of {} in {:.2} s",
+        counted(journal.operations, operation),
+        counted(metadata.threads.len() as u64, "thread"),
         journal.seconds
     );
     if let (Ok(written), Some(path)) = (&journal.written, &journal.path) {
@@ -346,20 +348,45 @@ fn summary(journal: &Journal, with_program: bool) -> String {
         text += "; ended at its limit";
     }
     if metadata.stalls > 0 {
-        let (count, seconds) = (format::count(metadata.stalls), metadata.stalled_ns as f64 / 1e9);
-        text += &format!("; waited {count} times for the recorder, {seconds:.3} s");
+        let (times, seconds) = (counted(metadata.stalls, "time"), metadata.stalled_ns as f64 / 1e9);
+        text += &format!("; waited {times} for the recorder, {seconds:.3} s");
     }
     if let Some(unnamed) = metadata.repairs.get("unnamed_code") {
         text += &format!(
-            "; {} calls came from code that was unloaded before its name was known",
-            format::count(*unnamed)
+            "; {} came from code that was unloaded before its name was known",
+            counted(*unnamed, "call")
         );
     }
     if metadata.foreign > 0 {
         text += &format!(
-            "; {} frees of blocks that were allocated before or outside the recording",
-            format::count(metadata.foreign)
+            "; {} of blocks that were allocated before or outside the recording, or freed twice",
+            counted(metadata.foreign, "free")
         );
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use keel_journal::{Metadata, Written};
+
+    #[test]
+    fn a_summary_counts_one_as_one() {
+        let metadata = Metadata { foreign: 1, stalls: 1, ..Metadata::default() };
+        let journal = Journal {
+            path: None,
+            operations: 1,
+            allocated_bytes: 0,
+            seconds: 2.0,
+            metadata,
+            written: Ok(Written { rows: 1, bytes: 500 }),
+            limited: false,
+        };
+        assert_eq!(
+            summary(&journal, false),
+            "1 operation of 0 threads in 2.00 s; waited 1 time for the recorder, 0.000 s; 1 free \
+             of blocks that were allocated before or outside the recording, or freed twice"
+        );
+    }
 }

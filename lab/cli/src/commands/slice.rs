@@ -111,11 +111,11 @@ fn nothing(arguments: &Arguments) -> String {
 
 fn describe(path: &Path, sliced: &Sliced) -> Result<()> {
     output::print(&format!(
-        "{}: {} operations, {} threads, {} frame marks; {} blocks were live at its start; {}\n",
+        "{}: {}, {}, {}; {} blocks were live at its start; {}\n",
         path.display(),
-        format::count(sliced.written.rows - sliced.prologue),
-        sliced.threads,
-        format::count(sliced.frames),
+        format::counted(sliced.written.rows - sliced.prologue, "operation"),
+        format::counted(sliced.threads, "thread"),
+        format::counted(sliced.frames, "frame mark"),
         format::count(sliced.prologue),
         format::bytes(sliced.written.bytes),
     ))?;

@@ -22,12 +22,12 @@ pub fn skip(input: &Path, journal: &Path, modules: &[String]) -> Result<String> 
 fn describe(imported: &Imported, output: &Path) -> String {
     let metadata = &imported.metadata;
     let mut text = format!(
-        "{}: {} operations, {} threads, {} frame marks, {} marks; {}\n",
+        "{}: {}, {}, {}, {}; {}\n",
         output.display(),
-        format::count(imported.rows),
-        metadata.threads.len(),
-        format::count(metadata.frames.len() as u64),
-        format::count(metadata.marks.len() as u64),
+        format::counted(imported.rows, "operation"),
+        format::counted(metadata.threads.len() as u64, "thread"),
+        format::counted(metadata.frames.len() as u64, "frame mark"),
+        format::counted(metadata.marks.len() as u64, "mark"),
         format::bytes(imported.bytes),
     );
     if !imported.ended_in_order {
