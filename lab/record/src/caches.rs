@@ -13,7 +13,7 @@ struct Chain([u32; 1024]);
 const ORDER: [u32; 16] = [0, 7, 14, 5, 12, 3, 10, 1, 8, 15, 6, 13, 4, 11, 2, 9];
 /// Words between two lines of the chain.
 const APART: u32 = 64;
-const TRIES: usize = 31;
+const TRIES: usize = 7;
 /// A level whose lines take less than this many times as long as those of the one before is not
 /// distinguished.
 const LEAST_RATIO: f64 = 1.3;
