@@ -94,7 +94,9 @@ fn nothing_is_shown_of_the_time_after_the_recording() {
     assert!(text.lines().count() > 0);
     for line in text.lines() {
         let sums: Value = serde_json::from_str(line).unwrap();
-        assert!(sums["interval_seconds"].as_f64().unwrap() > 0.0, "{text}");
+        let seconds = sums["interval_seconds"].as_f64().unwrap();
+        let is_empty = sums["interval"]["allocations"] == 0.0;
+        assert!(seconds >= 0.1 || !is_empty, "{text}");
     }
 }
 

@@ -139,7 +139,8 @@ impl Watching {
 
     /// Whether the interval is over. After the end of the recording, time does not advance.
     pub fn is_due(&self, interval: Duration) -> bool {
-        self.shown.elapsed() >= interval && self.now_ns > self.interval_began_ns
+        let passed = Duration::from_nanos(self.now_ns.saturating_sub(self.interval_began_ns));
+        self.shown.elapsed() >= interval && passed >= interval / 10
     }
 
     /// The state now. The next interval begins.

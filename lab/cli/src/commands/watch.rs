@@ -149,8 +149,13 @@ impl Shown {
     }
 
     fn end(&mut self, recorded: &Recorded) -> Result<()> {
-        // The last interval is empty if the recording ended before the program.
-        let mut last = recorded.watched.iter().filter(|now| now.interval_seconds > 0.0);
+        /// The time of --for ends soon after an interval.
+        const SECONDS_FEWEST: f64 = 0.1;
+        // Of a program that ends, a short interval has its last calls.
+        let is_empty = |now: &Snapshot| {
+            now.interval_seconds < SECONDS_FEWEST && now.interval == Counts::default()
+        };
+        let mut last = recorded.watched.iter().filter(|now| !is_empty(now));
         last.try_for_each(|now| self.show(now))?;
         if let Some(now) = recorded.watched.last().filter(|_| !self.json) {
             output::print(&format!("{}\n", self.view.totals(now)))?;
