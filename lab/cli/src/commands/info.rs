@@ -91,7 +91,7 @@ fn run_sampled(arguments: &Arguments, reader: &Reader, totals: &Totals) -> Resul
         }))?;
     } else {
         let mut out = String::new();
-        let mut line = |text: String| out += &(text.trim_end().to_owned() + "\n");
+        let mut line = |text: String| out += &(format::printable(text.trim_end()) + "\n");
         line(format!("{}: {}", reader.path().display(), format::bytes(reader.bytes())));
         describe_metadata(reader.metadata(), &mut line);
         sampled::text(totals, reader.metadata(), &mut line);
@@ -101,16 +101,21 @@ fn run_sampled(arguments: &Arguments, reader: &Reader, totals: &Totals) -> Resul
     Ok(verdict.exit_code())
 }
 
-/// Prints the modules and the call sites with the most operations, as with --top.
-pub fn print_top(journal: &Path, count: usize) -> Result<()> {
+/// Why a journal may have no call sites.
+const WITHOUT_STACKS: &str = "record with --stacks DEPTH";
+
+/// Prints the modules and the call sites with the most operations, as with --top. `stacks`: the
+/// depth that was recorded. Returns whether there are call sites.
+pub fn print_top(journal: &Path, count: usize, stacks: u32) -> Result<bool> {
     let reader = Reader::open(journal)?;
     let mut top = top::top(&reader, count, &mut |_| {})?;
     // The call and its caller.
     top.sites.iter_mut().for_each(|site| site.name.truncate(2));
     let mut text = String::new();
-    top::text(&top, &mut |line| text += &(line + "\n"));
-    output::print(&text)?;
-    Ok(())
+    let no_sites = if stacks > 0 { "no call had a stack" } else { WITHOUT_STACKS };
+    top::text(&top, no_sites, &mut |line| text += &(line + "\n"));
+    output::print(&format::printable(&text))?;
+    Ok(!top.sites.is_empty())
 }
 
 enum Verdict {
@@ -221,7 +226,7 @@ fn text(reader: &Reader, facts: &Facts, top: Option<&top::Top>, verdict: &Verdic
     describe_frames(facts, &mut line);
     describe_threads(facts, &mut line);
     if let Some(top) = top {
-        top::text(top, &mut line);
+        top::text(top, WITHOUT_STACKS, &mut line);
     }
     describe_verdict(verdict, facts.operations, &mut line);
     if let Some(first) = &facts.wrong_frees.first {

@@ -182,9 +182,9 @@ fn go_on(arguments: &Arguments, files: &Files, compare: &str) {
 
 /// What the journal shows without a replay. An error here must not end the command.
 fn show_first(journal: &Path, stacks: u32) {
-    let shown = info::print_top(journal, TOP).and_then(|()| match stacks {
-        0 => Ok(()),
-        _ => blame::print_top(journal, TOP),
+    let shown = info::print_top(journal, TOP, stacks).and_then(|has_sites| match has_sites {
+        false => Ok(()),
+        true => blame::print_top(journal, TOP),
     });
     if let Err(error) = shown {
         say!("note: {error:#}");

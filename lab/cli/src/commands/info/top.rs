@@ -114,8 +114,8 @@ fn name(frame: &Frame) -> String {
     }
 }
 
-/// Prints the tables.
-pub fn text(top: &Top, line: &mut impl FnMut(String)) {
+/// Prints the tables. `no_sites`: why there may be no call sites.
+pub fn text(top: &Top, no_sites: &str, line: &mut impl FnMut(String)) {
     let row = |place: &Place, name: &str| {
         format!(
             "  {:>14}{:>14}{:>12}{:>14}  {name}",
@@ -136,7 +136,7 @@ pub fn text(top: &Top, line: &mut impl FnMut(String)) {
         line(row(place, place.name.first().map_or("", String::as_str)));
     }
     if top.sites.is_empty() {
-        line("  (no call sites: record with --stacks DEPTH)".to_owned());
+        line(format!("  (no call sites: {no_sites})"));
         return;
     }
     line(head(&format!("call site ({} in all)", format::count(top.sites_in_all as u64))));
@@ -144,5 +144,18 @@ pub fn text(top: &Top, line: &mut impl FnMut(String)) {
         for (index, name) in place.name.iter().enumerate() {
             line(if index == 0 { row(place, name) } else { format!("{:58}< {name}", "") });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_for_no_call_sites_is_the_callers() {
+        let top = Top { modules: Vec::new(), sites: Vec::new(), sites_in_all: 0 };
+        let mut shown = String::new();
+        text(&top, "no call had a stack", &mut |line| shown += &line);
+        assert!(shown.ends_with("  (no call sites: no call had a stack)"), "{shown}");
     }
 }
