@@ -134,7 +134,7 @@ fn the_journal_is_what_a_link_names() {
 #[test]
 fn children_that_do_the_work_are_mentioned() {
     let folder = tempfile::tempdir().unwrap();
-    let work = "i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done";
+    let work = "i=0; while [ $i -lt 500000 ]; do i=$((i + 1)); done";
     let own = keel(&["record", "--", "sh", "-c", work]).current_dir(&folder).output().unwrap();
     assert!(!text(&own.stderr).contains("processor time"), "{}", text(&own.stderr));
     for (options, is_noted) in [(&["record"][..], true), (&["record", "-f"], false)] {

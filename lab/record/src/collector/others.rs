@@ -23,7 +23,10 @@ impl Collector<'_> {
 
     /// Without `follow_children`: others that did most of the work, as those of a compiler's driver.
     pub(super) fn note_children(&mut self, ended: &Ended) {
-        if self.options.follow_children || ended.children <= ended.own {
+        /// Less is not worth a note.
+        const LEAST: Duration = Duration::from_millis(50);
+        let is_most = ended.children > ended.own && ended.children >= LEAST;
+        if self.options.follow_children || !is_most {
             return;
         }
         self.notes.push(format!(
