@@ -1,4 +1,5 @@
-//! Ctrl-C, or the end of the terminal, at any moment of `keel compare` ends it soon, and leaves either whole results or nothing.
+//! Ctrl-C, or the end of the terminal, at any moment of `keel compare` ends it soon, and leaves
+//! either whole results or nothing.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;

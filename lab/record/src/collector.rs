@@ -62,7 +62,8 @@ pub struct Collector<'a> {
     first: Option<u64>,
     /// The announced spools that were looked for.
     announced: u32,
-    /// Why a spool could not be opened: a lack of descriptors or memory. Ending images release some.
+    /// Why a spool could not be opened: a lack of descriptors or memory. Images that end release
+    /// some.
     postponed: Option<io::Error>,
     /// Since when there is a postponed spool, and no image that could end.
     alone: Option<Instant>,

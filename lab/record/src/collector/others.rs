@@ -21,7 +21,7 @@ impl Collector<'_> {
         }
     }
 
-    /// Without `follow_children`: others that did most of the work, as those of a compiler's driver.
+    /// Without `follow_children`: others that did most of the work, as a compiler's driver has.
     pub(super) fn note_children(&mut self, ended: &Ended) {
         /// Less is not worth a note.
         const LEAST: Duration = Duration::from_millis(50);
