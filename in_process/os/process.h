@@ -21,8 +21,8 @@ bool os_process_is_copy(void);
 
 // Records the calling process as the one that the memory belongs to.
 void os_process_record(void);
-// True in a child that uses the memory of another process, as that of vfork does. In a copy of the
-// process it records the copy. System calls.
+// True in another process: in a child that uses the memory of this one, as that of vfork does, and
+// in a copy that fork did not make. A system call.
 bool os_process_is_guest(void);
 
 // NAME=VALUE list of the process, or NULL when it must not be trusted (set-user-id programs).

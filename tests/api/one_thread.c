@@ -119,6 +119,38 @@ TEST(a_process_whose_first_thread_ends_before_others_ends) {
     CHECK_CHILD(child);
 }
 
+static void* forks_and_returns(void* child) {
+    static pthread_barrier_t has_keeper;
+    CHECK(pthread_barrier_init(&has_keeper, NULL, 2) == 0);
+    pid_t forked = fork();
+    pthread_t thread;
+    if (forked != 0)
+        *(pid_t*)child = forked;
+    else if (pthread_create(&thread, NULL, holds_and_ends, &has_keeper) == 0)
+        (void)pthread_barrier_wait(&has_keeper);
+    return NULL;
+}
+
+static void* does_nothing(void* started) {
+    (void)pthread_barrier_wait(started);
+    return NULL;
+}
+
+// The forking thread has no heap, so only the start of the child can watch for its end. Stacks of
+// ended threads are there, so that it creates a thread without an allocation.
+TEST(a_child_whose_first_thread_never_allocates_ends) {
+    pthread_t thread, ended[4];
+    pthread_barrier_t started;
+    pid_t child = 0;
+    hold(1u * MIB);
+    CHECK(pthread_barrier_init(&started, NULL, 4) == 0);
+    for (int i = 0; i < 4; i++) CHECK(pthread_create(&ended[i], NULL, does_nothing, &started) == 0);
+    for (int i = 0; i < 4; i++) CHECK(pthread_join(ended[i], NULL) == 0);
+    CHECK(pthread_create(&thread, NULL, forks_and_returns, &child) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK_CHILD(child);
+}
+
 static pid_t task_beside(pid_t first, pid_t second) {
     pid_t found = 0;
     DIR* tasks = opendir("/proc/self/task");

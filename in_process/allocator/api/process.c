@@ -44,6 +44,14 @@ static void report_refused(const char* entry) {
     message_write("\n");
 }
 
+// Also without a heap: other threads may start the keeper. Where Keel has already seen the thread's
+// end, it may not see another one.
+static void first_begins(void) {
+    is_first = true;
+    if (thread_heap == &heap_gone) keeper_end();
+    os_thread_exit_arm(&is_first);
+}
+
 // --- Fork ----------------------------------------------------------------------------------------
 //
 // Prepare handlers run in the reverse order of registration, the others in that order:
@@ -87,7 +95,7 @@ static void after_fork_in_child(void) {
     relief_forget();
     process_after_fork();
     keeper_forget();
-    is_first = true;
+    first_begins();
     guarded_forget_thread();
     os_stack_repair_in_child();
     guarded_repair_in_child();
@@ -150,7 +158,7 @@ static void report_options(void) {
 
 __attribute__((constructor)) static void process_constructed(void) {
     process_enter();
-    is_first = true;
+    first_begins();
     os_thread_prepare();
     keeper_allow();
     sample_loaded();

@@ -399,7 +399,8 @@ static bool start(void) {
     uint32_t expected = STATE_OFF;
     if (os_lock_holds_all) return false; // in the child, keeper_forget would forget it
     if (!os_may_open()) return false;    // a filter may forbid to start threads
-    // A child of vfork would take the keeper with it when it ends, or could not end because of it.
+    // A child of vfork would take the keeper with it when it ends, or could not end because of it,
+    // as a copy whose first function returns: only this thread of it ends then.
     if (atomic_get(&state) == STATE_OFF && os_process_is_guest()) return false;
     if (!atomic_try_state(&state, &expected, STATE_RUNNING)) return expected == STATE_RUNNING;
     keeper.taken_before = run_narrow_taken();
@@ -446,7 +447,8 @@ void keeper_consider(void) {
     uint32_t now = atomic_get(&state);
     if (now == STATE_RUNNING && KEEL_UNLIKELY(os_process_is_copy())) {
         keeper_forget(); // no handler of fork has done it
-        now = STATE_OFF;
+        atomic_set(&state, STATE_REFUSED);
+        return;
     }
     if (now == STATE_RUNNING) wake_if_needed();
     if (KEEL_LIKELY(now != STATE_OFF) || atomic_get(&allowed) == 0) return;

@@ -32,7 +32,6 @@ void os_process_record(void) {
     atomic_set(&home, os_process_id());
 }
 
-// POSIX does not distinguish a child of vfork from a copy: both count as guests.
 bool os_process_is_guest(void) {
     uint32_t recorded = atomic_get(&home);
     return recorded != 0 && recorded != os_process_id();
