@@ -6,6 +6,7 @@
 FUNCTION(__pthread_key_create)
 FUNCTION(pthread_attr_setstacksize)
 FUNCTION(pthread_create)
+FUNCTION(pthread_join)
 FUNCTION(pthread_getspecific)
 FUNCTION(pthread_key_create)
 FUNCTION(pthread_mutex_trylock)
