@@ -118,5 +118,5 @@ fn errors_name_the_path_that_cannot_be_written() {
     );
     let folder = tempfile::tempdir().unwrap();
     let error = Writer::create(folder.path()).map(drop).unwrap_err().to_string();
-    assert!(error.contains("directory"), "{error}");
+    assert!(error.contains("is a folder"), "{error}");
 }
