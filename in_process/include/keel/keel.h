@@ -347,7 +347,7 @@ KEEL_API size_t kl_check_all(void) KEEL_NOEXCEPT;
  *   - off: never. Then this function returns false.
  *
  * A fork does not copy the keeper. The same rules decide when the child gets its own keeper. In the
- * child, the 2 MiB are measured from the fork on.
+ * child, the 2 MiB are measured from the fork on. A child of clone or _Fork has none.
  *
  * The keeper is an ordinary thread with all signals blocked except SIGSYS. It is not a realtime
  * thread, and runs where the process's first thread may run. It ends when that thread ends before
