@@ -11,8 +11,8 @@ if [ "${1:-}" = announce ]; then
     [ -x "$keel" ] && built="a few seconds, because it is built already" || built="about 4 minutes"
     cat >&2 <<END
 make demo: the build takes $built on two processors, and 1.5 GB in target/ and build/. Then two
-comparisons take about 4 minutes and 300 MB in $out. The first page is ready after a minute and a
-half of them, and complete after two. Ctrl-C keeps the pages that are there.
+comparisons take about 4 minutes and 300 MB in $out. The first page is ready after a minute of them,
+and complete after two. Ctrl-C keeps the pages that are there.
 END
     exit 0
 fi
