@@ -235,7 +235,7 @@ impl Trace {
 ///
 /// # Errors As [`import`], with an empty path. A text without operations is not an error here.
 pub fn parse(text: &[u8], options: &Options) -> Result<(Vec<Event>, Metadata)> {
-    let path = Path::new("");
+    let (text, path) = (text::without_byte_order_marks(text), Path::new(""));
     let mut lines = Lines::start(text, path, options, Vec::new(), || Ok(Vec::new()))?;
     lines.take(text, path)?;
     lines.finish(path, &options.program)
@@ -331,9 +331,6 @@ impl<S: Sink> Lines<S> {
 
     /// Reads a block of whole lines; only the last line of an input may lack its line break.
     fn take(&mut self, mut bytes: &[u8], path: &Path) -> Result<()> {
-        if self.line == 0 {
-            bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
-        }
         while !bytes.is_empty() {
             let (line, rest, stop) = self.parse_some(bytes);
             self.apply_waiting(path)?;
@@ -455,11 +452,8 @@ impl<S: Sink> Lines<S> {
     }
 }
 
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-
 /// The error for a text of no known form; it shows the first line.
 fn unknown(text: &[u8], path: &Path) -> Error {
-    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
     let says_something =
         |line: &&[u8]| !line.trim_ascii().is_empty() && !line.trim_ascii().starts_with(b"#");
     let mut lines = text.split(|byte| *byte == b'\n').zip(1..);

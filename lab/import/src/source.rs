@@ -1,6 +1,7 @@
 //! Reads and decompresses the inputs on a separate thread, as blocks of whole lines. Binary files
 //! are divided anywhere.
 
+use crate::text::{BYTE_ORDER_MARK, without_byte_order_marks};
 use crate::{Error, Result, memray, zip};
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -320,7 +321,11 @@ fn with_text<T>(
     let limit = if is_packed(&head) { limits.unpacked_bytes } else { u64::MAX };
     let decoded = |decoder: &mut dyn Read| {
         let inner = &mut Salvaging { decoder, salvage, count: 0 };
-        then(&mut Limited { inner, limit, left: limit })
+        let mut text = Limited { inner, limit, left: limit };
+        let mut start = Vec::new();
+        let length = BYTE_ORDER_MARK.len() as u64;
+        text.by_ref().take(length).read_to_end(&mut start).map_err(read_error)?;
+        then(&mut without_byte_order_marks(&start).chain(text))
     };
     match head.as_slice() {
         head if head.starts_with(&ZSTD_MAGIC) => {
@@ -377,7 +382,11 @@ fn is_packed(head: &[u8]) -> bool {
 }
 
 fn recognise_other(head: &[u8]) -> Option<(&'static str, &'static str)> {
-    let kinds: [(&[u8], &str, &str); 4] = [
+    const UTF_16: (&str, &str) = (
+        "it is UTF-16 text",
+        "convert it: iconv -f UTF-16 -t UTF-8 FILE | keel import - -o OUTPUT",
+    );
+    let kinds: [(&[u8], &str, &str); 5] = [
         (b"PAR1", "it is a Parquet file, perhaps a journal already", "look at it with `keel info`"),
         (
             b"BZh",
@@ -389,11 +398,8 @@ fn recognise_other(head: &[u8]) -> Option<(&'static str, &'static str)> {
             "it is compressed with xz",
             "pipe it: xz -dc FILE | keel import - -o OUTPUT",
         ),
-        (
-            &[0xff, 0xfe],
-            "it is UTF-16 text",
-            "convert it: iconv -f UTF-16 -t UTF-8 FILE | keel import - -o OUTPUT",
-        ),
+        (&[0xff, 0xfe], UTF_16.0, UTF_16.1),
+        (&[0xfe, 0xff], UTF_16.0, UTF_16.1),
     ];
     kinds
         .into_iter()

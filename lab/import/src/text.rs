@@ -238,9 +238,12 @@ pub(crate) fn quote(bytes: &[u8]) -> String {
     }
 }
 
-/// A line without the byte order mark that tools put before texts.
+/// What tools put before texts.
+pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// A text or line without the byte order marks before it.
 pub(crate) fn without_byte_order_marks(mut line: &[u8]) -> &[u8] {
-    while let Some(rest) = line.strip_prefix(b"\xef\xbb\xbf") {
+    while let Some(rest) = line.strip_prefix(BYTE_ORDER_MARK) {
         line = rest;
     }
     line
