@@ -153,6 +153,18 @@ fn causes_of_errors_are_stated_once() {
 }
 
 #[test]
+fn times_of_a_journal_have_the_same_origin() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("late.txt"), "a 10 20 0 500\nf 20 0 900\n").unwrap();
+    let imported = keel(folder.path(), &["import", "late.txt", "-o", "a.journal.parquet"], b"");
+    assert!(imported.status.success(), "{}", messages(&imported));
+    let info = keel(folder.path(), &["info", "--json", "a.journal.parquet"], b"");
+    let facts = &serde_json::from_slice::<serde_json::Value>(&info.stdout).unwrap()["facts"];
+    let times = [&facts["live_peak"]["bytes_at_ns"], &facts["duration_ns"]];
+    assert_eq!(times, [500, 900]);
+}
+
+#[test]
 fn a_terminal_obeys_no_name_of_a_journal() {
     let folder = tempfile::tempdir().unwrap();
     let text = b"a 1000 20 0\n\x1b[31mred\n";

@@ -7,7 +7,7 @@ use serde::Serialize;
 pub struct Facts {
     /// Number of operations.
     pub operations: u64,
-    /// Time from the first operation to the last, ns.
+    /// Time from the start of the recording to the last operation, ns.
     pub duration_ns: u64,
     /// Count of each kind; kinds that do not occur have 0. Frees with different hints are different
     /// kinds.
@@ -155,7 +155,7 @@ pub struct Leaked {
 /// Operations per second.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Rate {
-    /// Mean over the whole duration; 0 if all operations have the same time.
+    /// Mean over the whole duration; 0 if it is 0.
     pub mean: f64,
     /// Of the busiest second.
     pub peak: u64,

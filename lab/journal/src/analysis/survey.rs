@@ -27,7 +27,6 @@ struct Object {
 pub(crate) struct Survey<'a> {
     metadata: &'a Metadata,
     rows: u64,
-    first_time: u64,
     last_time: u64,
     kinds: [u64; Op::ALL.len()],
     /// Frees by kind of hint.
@@ -61,7 +60,6 @@ impl<'a> Survey<'a> {
         Survey {
             metadata,
             rows: 0,
-            first_time: 0,
             last_time: 0,
             kinds: [0; Op::ALL.len()],
             frees: [0; HINTS.len()],
@@ -90,11 +88,9 @@ impl<'a> Survey<'a> {
     }
 
     pub fn add(&mut self, event: &Event) {
-        if self.rows == 0 {
-            self.first_time = event.time;
-        }
         self.rows += 1;
-        self.last_time = event.time;
+        // The times of a damaged journal may decrease; `verify` reports it.
+        self.last_time = self.last_time.max(event.time);
         self.kinds[event.op as usize] += 1;
         if event.op == Op::Free {
             self.frees[usize::from(event.free_hint.has_size())
@@ -194,10 +190,8 @@ impl<'a> Survey<'a> {
     }
 
     pub fn finish(mut self) -> Facts {
-        // The times of a damaged journal may decrease; `verify` reports it.
-        let duration_ns = self.last_time.saturating_sub(self.first_time);
-        if duration_ns > 0 {
-            self.rate.mean = self.rows as f64 * NS_PER_SECOND as f64 / duration_ns as f64;
+        if self.last_time > 0 {
+            self.rate.mean = self.rows as f64 * NS_PER_SECOND as f64 / self.last_time as f64;
         }
         let kinds = Op::ALL.into_iter().flat_map(|op| match op {
             Op::Free => HINTS.into_iter().map(FreeHint::name).zip(self.frees).collect(),
@@ -207,7 +201,7 @@ impl<'a> Survey<'a> {
             kinds.map(|(kind, count)| OperationCount { kind, count }).collect();
         Facts {
             operations: self.rows,
-            duration_ns,
+            duration_ns: self.last_time,
             operations_by_kind,
             wrong_frees: std::mem::take(&mut self.wrong_frees),
             objects: self.objects,
