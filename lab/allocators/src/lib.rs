@@ -1,6 +1,7 @@
 //! The allocators that the player can drive: their names, their files, and the arguments that
 //! select them.
 
+mod settings;
 mod spec;
 pub mod table;
 mod used;
@@ -191,6 +192,12 @@ impl Places {
             vec![self.by_name(&spec.name)?]
         };
         let several = found.len() > 1;
+        let refused = |allocator: Allocator| match allocator.kind {
+            Kind::Keel if allocator.unavailable.is_none() => {
+                Allocator { unavailable: settings::refusal(&spec.settings), ..allocator }
+            }
+            _ => allocator,
+        };
         let with_settings = |allocator: Allocator| match (allocator.kind, &spec.label) {
             // The floor takes no settings: all floors must be comparable.
             (Kind::Floor, _) => allocator,
@@ -213,7 +220,7 @@ impl Places {
                 ..allocator
             },
         };
-        Ok(found.into_iter().map(with_settings).collect())
+        Ok(found.into_iter().map(refused).map(with_settings).collect())
     }
 
     fn by_name(&self, name: &str) -> Result<Allocator, Unknown> {

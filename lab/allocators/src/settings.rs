@@ -1,0 +1,117 @@
+//! The settings of libkeel, as `in_process/base/options.c` reads them from the environment.
+
+/// Their names after `KEEL_`.
+const NAMES: [&str; 18] = [
+    "show_errors",
+    "show_stats",
+    "verbose",
+    "large_os_pages",
+    "reserve_huge_os_pages",
+    "reset_delay",
+    "use_numa_nodes",
+    "max_errors",
+    "keeper",
+    "foreign_free",
+    "limit",
+    "zero_on_free",
+    "guard_rate",
+    "guard_seed",
+    "guard_handler",
+    "sized_free",
+    "stats",
+    "purge_delay_ms",
+];
+
+/// Values that are not numbers.
+const WORDS: [&str; 10] =
+    ["on", "true", "yes", "abort", "off", "no", "false", "", "auto", "report"];
+
+/// Why libkeel would ignore one of these variables; a clause.
+pub fn refusal(settings: &[(String, String)]) -> Option<String> {
+    settings.iter().find_map(|(variable, value)| {
+        let name = variable.strip_prefix("KEEL_")?;
+        if !NAMES.contains(&name.to_lowercase().as_str()) {
+            let names = NAMES.map(|name| format!("KEEL_{}", name.to_uppercase()));
+            return Some(format!("it has no setting {variable}; it has {}", names.join(", ")));
+        }
+        let is_word = WORDS.contains(&value.to_lowercase().as_str());
+        (!is_word && !is_number(value)).then(|| {
+            let words = WORDS.map(|word| if word.is_empty() { "nothing" } else { word });
+            format!(
+                "{variable} takes no `{value}`; it takes a number, such as -1, 500 or 64M, or one \
+                 of {}",
+                words.join(", ")
+            )
+        })
+    })
+}
+
+fn is_number(text: &str) -> bool {
+    let text = text.strip_prefix('-').unwrap_or(text).to_lowercase();
+    let unit = text.trim_start_matches(|letter: char| letter.is_ascii_digit());
+    let shift = match unit.strip_suffix("ib").or(unit.strip_suffix('b')).unwrap_or(unit) {
+        "" if unit.is_empty() => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        "t" => 40,
+        _ => return false,
+    };
+    let digits = &text[..text.len() - unit.len()];
+    digits.parse().is_ok_and(|number: i64| number <= i64::MAX >> shift)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may panic")]
+    use super::*;
+
+    fn refused(variable: &str, value: &str) -> Option<String> {
+        refusal(&[(variable.to_owned(), value.to_owned())])
+    }
+
+    #[test]
+    fn settings_that_the_library_would_ignore_are_refused() {
+        for (variable, value) in [
+            ("KEEL_KEEPER", "off"),
+            ("KEEL_KEEPER", "AUTO"),
+            ("KEEL_purge_delay_ms", "-1"),
+            ("KEEL_LIMIT", "64MiB"),
+            ("KEEL_LIMIT", "2g"),
+            ("KEEL_VERBOSE", ""),
+            ("MALLOC_ARENA_MAX", "x"),
+        ] {
+            assert_eq!(refused(variable, value), None, "{variable}={value}");
+        }
+        let unknown = refused("KEEL_KEPEER", "off").unwrap();
+        assert!(unknown.contains("no setting KEEL_KEPEER; it has KEEL_SHOW_ERRORS"), "{unknown}");
+        for value in ["bogus", "1.5", "-", "5x", "b", "ib", "9999999999G"] {
+            let message = refused("KEEL_KEEPER", value).unwrap();
+            assert!(message.contains(&format!("takes no `{value}`")), "{message}");
+        }
+    }
+
+    #[test]
+    fn libkeel_with_a_setting_that_it_would_ignore_cannot_be_used() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("libkeel.so"), "").unwrap();
+        let places = crate::Places { library: folder.path().into(), peers: folder.path().into() };
+        let reason = |spec: &str| places.resolve(&[spec.to_owned()]).unwrap().remove(0).unavailable;
+        assert_eq!(reason("keel:KEEL_KEEPER=off"), None);
+        assert!(reason("quiet=keel:KEEL_KEEPER=bogus").is_some());
+    }
+
+    #[test]
+    fn the_names_and_words_are_those_of_the_library() {
+        let code = include_str!("../../../in_process/base/options.c");
+        let quoted = |begin: &str| -> Vec<&str> {
+            let table = &code[code.find(begin).unwrap()..];
+            let rows = table.split("};").next().unwrap().split(begin).nth(1).unwrap();
+            rows.split('"').skip(1).step_by(2).collect()
+        };
+        let mut names = quoted("names[OPTION_COUNT] = {");
+        names.extend(quoted("} second_names[] = {"));
+        assert_eq!(names, NAMES);
+        assert_eq!(quoted("} words[] = {"), WORDS);
+    }
+}
