@@ -59,7 +59,7 @@
 #define KL_EXECUTED_NAME "executed"
 #define KL_CONTROL_MAGIC 0x31304c5254434c4bull // "KLCTRL01"
 #define KL_SPOOL_MAGIC 0x3130474e49524c4bull   // "KLRING01"
-#define KL_RING_VERSION 5u
+#define KL_RING_VERSION 6u
 
 #define KL_PAGE_BYTES 4096u
 #define KL_RING_MAX 8192u
@@ -176,7 +176,8 @@ static_assert(offsetof(struct kl_ring, tail) == 64, "the sides share no cache li
 static_assert(KL_RING_OTHER_BYTES <= KL_PAGE_BYTES, "kl_ring_bytes adds one page to the slots");
 
 enum kl_ring_state {
-    KL_RING_ABSENT = 0, // its memory is not reserved and must not be accessed
+    // No thread has owned it. The reader does not touch its memory, which may have no pages yet
+    KL_RING_NEW = 0,
     KL_RING_FREE_STATE = 1,
     KL_RING_OWNED = 2,
 };
@@ -299,7 +300,7 @@ static inline uint32_t kl_ring_slots(uint32_t index) {
 
 // When only so many rings have not been taken yet, more of them are needed soon.
 static inline uint32_t kl_rings_ahead(uint32_t prepared) {
-    return 2 + prepared / 8;
+    return 2 + (prepared < 1024 ? prepared : 1024) / 8;
 }
 
 static inline uint64_t kl_ring_bytes(uint32_t slots) {

@@ -76,7 +76,7 @@ bool log_prepare_ring(uint32_t index) {
     uint64_t offset = kl_ring_offset(index);
     uint32_t slots = kl_ring_slots(index);
     if (!done && system_files_reserve(offset, kl_ring_bytes(slots))) {
-        session.rings[index] = (struct kl_ring_entry){offset, slots, KL_RING_FREE_STATE};
+        session.rings[index] = (struct kl_ring_entry){offset, slots, KL_RING_NEW};
         atomic_set_release(&session.spool->prepared, index + 1);
         done = true;
     }

@@ -21,7 +21,7 @@ void session_describe(uint64_t magic) {
     snprintf(spool->other_allocator, sizeof spool->other_allocator, "%s", host_other_allocator());
     system_describe(spool);
     session.rings[0] = (struct kl_ring_entry){
-        .offset = kl_ring_offset(0), .slots = kl_ring_slots(0), .state = KL_RING_FREE_STATE};
+        .offset = kl_ring_offset(0), .slots = kl_ring_slots(0), .state = KL_RING_NEW};
     spool->maps_bytes = (uint32_t)system_maps((char*)spool + KL_SPOOL_MAPS, KL_MAPS_BYTES);
     spool->clock = session.clock;
     spool->prepared = 1;

@@ -80,9 +80,9 @@ static bool ring_wait(struct kl_ring_entry* entry, uint64_t needed) {
 static struct kl_ring_entry* ring_take_from(uint32_t index, uint32_t prepared) {
     for (; index < prepared; index++) {
         struct kl_ring_entry* entry = &session.rings[index];
-        uint32_t expected = KL_RING_FREE_STATE;
-        if (atomic_get(&entry->state) != expected) continue;
-        if (!atomic_try_ordered(&entry->state, &expected, KL_RING_OWNED)) continue;
+        uint32_t state = atomic_get(&entry->state);
+        if (state == KL_RING_OWNED) continue;
+        if (!atomic_try_ordered(&entry->state, &state, KL_RING_OWNED)) continue;
         atomic_set(&rings_taken, index + 1);
         return entry;
     }

@@ -497,7 +497,8 @@ impl<'a> Collector<'a> {
     fn read_rings(&mut self, number: usize, until: u64, last: bool) -> usize {
         let Some(image) = self.images.get_mut(&number) else { return 0 };
         let mut rings = Vec::new();
-        for ring in 0..image.spool.prepared() {
+        let used: Vec<u32> = image.spool.used_rings().collect();
+        for ring in used {
             let mut events = Vec::new();
             image.spool.read(ring, last, &mut events);
             if !events.is_empty() {

@@ -29,6 +29,8 @@ const MAPS_ANYWAY_AFTER: Duration = Duration::from_millis(100);
 /// At this age an image with one thread gets rings for more. Before it, only threads that wait get
 /// them, because thousands of short processes need one ring each.
 const SPARE_RINGS_AFTER: Duration = Duration::from_millis(50);
+/// More threads than start between two readings of their number.
+const SPARE_RINGS: u32 = 512;
 const THREADS_EVERY: Duration = Duration::from_millis(10);
 /// Of a recording that waits: threads that have ended, and files that are mapped no longer.
 const THREADS_KEPT: usize = 8192;
@@ -119,8 +121,8 @@ impl Image {
         unsafe { libc::poll(&raw mut poll, 1, 0) > 0 }
     }
 
-    /// Reserves rings for the threads that exist, and for half as many that may start, so that none
-    /// has to wait for its ring. See [`Spool::prepare_rings`].
+    /// Reserves rings for the threads that exist, and for half as many that may start, at most
+    /// [`SPARE_RINGS`], so that none has to wait for its ring. See [`Spool::prepare_rings`].
     pub fn prepare_rings(&mut self) -> io::Result<()> {
         let is_time = self.threads_counted.is_none_or(|at| at.elapsed() >= THREADS_EVERY);
         if is_time || self.spool.needs_rings() {
@@ -128,7 +130,8 @@ impl Image {
             self.threads_counted = Some(Instant::now());
         }
         let has_more = self.threads > 1 || self.admitted.elapsed() >= SPARE_RINGS_AFTER;
-        let expected = if has_more { self.threads + self.threads / 2 + 2 } else { 0 };
+        let expected =
+            if has_more { self.threads + (self.threads / 2).min(SPARE_RINGS) + 2 } else { 0 };
         self.spool.prepare_rings(expected)
     }
 

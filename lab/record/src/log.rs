@@ -368,7 +368,7 @@ impl Rest {
             Err(error) => return Err(error),
         };
         let mut rings = BTreeMap::new();
-        for ring in 0..spool.prepared() {
+        for ring in spool.used_rings() {
             let pieces = log.rings.get(&ring).and_then(|pieces| pieces.last());
             // The program may have crashed after writing a chunk and before releasing its slots.
             let written = pieces.map_or(0, |piece| piece.first.saturating_add(piece.count));

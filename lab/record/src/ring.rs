@@ -9,7 +9,7 @@ pub const SESSION_VARIABLE: &str = "KEEL_RECORDER_SESSION";
 pub const EXECUTED_NAME: &str = "executed";
 pub const CONTROL_MAGIC: u64 = 0x3130_4c52_5443_4c4b;
 pub const SPOOL_MAGIC: u64 = 0x3130_474e_4952_4c4b;
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 /// Constants of a program's recording of itself, and of its chunks.
 pub const LOG_MAGIC: u64 = 0x314c_4f4f_5053_4c4b;
 pub const CHUNK_MAGIC: u64 = 0x314b_4e55_4843_4c4b;
@@ -168,7 +168,8 @@ const _: () = assert!(size_of::<RingHeader>() == 128);
 const _: () = assert!(offset_of!(RingHeader, waiting) == 24);
 const _: () = assert!(offset_of!(RingHeader, tail) == 64);
 
-pub const RING_FREE: u32 = 1;
+pub const RING_NEW: u32 = 0;
+pub const RING_OWNED: u32 = 2;
 
 /// `struct kl_ring_entry`.
 #[repr(C)]
@@ -288,7 +289,7 @@ pub fn ring_slots(index: u32) -> u32 {
 
 /// When only so many rings have not been taken yet, more of them are needed soon.
 pub fn rings_ahead(prepared: u32) -> u32 {
-    2 + prepared / 8
+    2 + prepared.min(1024) / 8
 }
 
 /// Bytes of a ring with this many slots, its header and its table of stacks.

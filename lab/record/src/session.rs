@@ -328,15 +328,17 @@ impl Spool {
     }
 
     fn free_rings(&self) -> u32 {
-        let is_free = |index: &u32| self.entry(*index).state.load(Relaxed) == ring::RING_FREE;
-        (0..self.prepared()).filter(is_free).count() as u32
+        (0..self.prepared()).filter(|index| self.is_free(*index)).count() as u32
+    }
+
+    fn is_free(&self, index: u32) -> bool {
+        self.entry(index).state.load(Relaxed) != ring::RING_OWNED
     }
 
     /// Whether threads wait for rings, or soon might.
     pub fn needs_rings(&self) -> bool {
         let prepared = self.prepared();
-        let is_free = |index| self.entry(index).state.load(Relaxed) == ring::RING_FREE;
-        let last = (0..prepared).rev().take_while(|index| is_free(*index)).count() as u32;
+        let last = (0..prepared).rev().take_while(|index| self.is_free(*index)).count() as u32;
         self.header().wanted.load(SeqCst) > 0
             || (prepared > 1 && last < ring::rings_ahead(prepared))
     }
@@ -375,7 +377,6 @@ impl Spool {
             let entry = self.entry(index);
             entry.offset.store(offset, Relaxed);
             entry.slots.store(slots, Relaxed);
-            entry.state.store(ring::RING_FREE, Release);
             self.header().prepared.store(index + 1, Release);
         }
         self.wake_waiting(until - prepared);
@@ -399,7 +400,7 @@ impl Spool {
     /// Wakes all threads that wait, so that they see the end of the recording.
     pub fn wake_all(&self) {
         self.wake_waiting(ring::RING_MAX);
-        for ring in (0..self.prepared()).map(|index| self.ring(index)) {
+        for ring in self.used_rings().map(|index| self.ring(index)) {
             ring.tail_bell.fetch_add(1, SeqCst);
             if ring.waiting.load(Relaxed) != 0 {
                 futex_wake(&ring.tail_bell, 1);

@@ -112,3 +112,44 @@ fn notes_of_processes_that_cannot_open_the_files_are_read() {
     write(&"x".repeat(ring::PAGE_BYTES));
     assert!(read().is_empty() && session.lacks_notes());
 }
+
+/// As that of a process that has begun, in a file of its own.
+fn spool(folder: &Path) -> Spool {
+    let path = folder.join("spool");
+    let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path).unwrap();
+    file.set_len(ring::ring_offset(ring::RING_MAX)).unwrap();
+    let spool =
+        Spool { path: Some(path), map: MmapRaw::map_raw(&file).unwrap(), tails: Vec::new() };
+    spool.header().prepared.store(1, Release);
+    spool
+}
+
+fn page_faults() -> i64 {
+    // SAFETY: a structure of integers, which the call fills in.
+    let usage = unsafe {
+        let mut usage = std::mem::zeroed::<libc::rusage>();
+        libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
+        usage
+    };
+    usage.ru_minflt
+}
+
+/// Thousands of threads may exist, and few of them record something.
+#[test]
+fn rings_that_no_thread_has_owned_are_not_touched() {
+    const RINGS: u32 = 1000;
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let mut spool = spool(folder.path());
+    spool.prepare_rings(RINGS).unwrap();
+    assert_eq!(spool.prepared(), RINGS);
+    spool.entry(7).state.store(ring::RING_OWNED, Release);
+    let before = page_faults();
+    let used: Vec<u32> = spool.used_rings().collect();
+    assert_eq!(used, [7]);
+    let mut events = Vec::new();
+    used.into_iter().for_each(|index| spool.read(index, true, &mut events));
+    assert_eq!((events.len(), spool.stalls().count), (0, 0));
+    spool.wake_all();
+    let faults = page_faults() - before;
+    assert!(faults < i64::from(RINGS) / 10, "{faults} page faults");
+}

@@ -77,6 +77,12 @@ impl Spool {
         self.header().prepared.load(Acquire).min(ring::RING_MAX)
     }
 
+    /// The rings that threads have owned. Those that none has owned take no memory.
+    pub fn used_rings(&self) -> impl Iterator<Item = u32> {
+        let is_used = |index: &u32| self.entry(*index).state.load(Acquire) != ring::RING_NEW;
+        (0..self.prepared()).filter(is_used)
+    }
+
     pub fn entry(&self, index: u32) -> &RingEntry {
         assert!(index < ring::RING_MAX);
         let at = ring::PAGE_BYTES + index as usize * size_of::<RingEntry>();
@@ -148,7 +154,7 @@ impl Spool {
 
     /// How often, and for how long, the program's threads waited for this process.
     pub fn stalls(&self) -> Stalls {
-        let rings = (0..self.prepared()).map(|index| self.ring(index));
+        let rings = self.used_rings().map(|index| self.ring(index));
         rings.fold(Stalls::default(), |sum, ring| Stalls {
             count: sum.count.saturating_add(ring.stalls.load(Relaxed)),
             ticks: sum.ticks.saturating_add(ring.stalled_ticks.load(Relaxed)),

@@ -17,7 +17,7 @@ fn words(words: &[u64]) -> Vec<u8> {
 
 /// The first page of a program's recording of itself.
 fn header() -> Vec<u8> {
-    let mut page = words(&[0x314c_4f4f_5053_4c4b, 5 | 1 << 32, 77 | 1 << 32, 1000, 0, 0, 0, 0]);
+    let mut page = words(&[0x314c_4f4f_5053_4c4b, 6 | 1 << 32, 77 | 1 << 32, 1000, 0, 0, 0, 0]);
     page.resize(4096, 0);
     page
 }

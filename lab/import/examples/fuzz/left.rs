@@ -194,7 +194,7 @@ fn words(words: &[u64]) -> Vec<u8> {
 /// Magic; version and ready; pid and rings with memory; start; wanted and stopped; end; length of
 /// maps and clock.
 fn header(magic: u64) -> Vec<u8> {
-    words(&[magic, 5 | 1 << 32, 77 | 2 << 32, 1000, 0, 0, 0, 0])
+    words(&[magic, 6 | 1 << 32, 77 | 2 << 32, 1000, 0, 0, 0, 0])
 }
 
 fn chunk(kind: u64, ring: u64, first: u64, moment: u64, bytes: &[u8]) -> Vec<u8> {
