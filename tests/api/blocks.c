@@ -151,6 +151,21 @@ TEST(aligned_zeroing_resizes_align_and_zero) {
     }
 }
 
+// Such blocks have no usable byte in the secure flavour, like blocks of another allocator.
+TEST(a_block_of_zero_bytes_is_resized_as_asked) {
+    kl_heap_t* heap = kl_heap_new();
+    for (size_t alignment = 32; alignment <= 131072; alignment *= 2) {
+        char* p = kl_aligned_realloc(kl_aligned_alloc(alignment, 0), alignment, 200000);
+        CHECK_WITH(is_aligned(p, alignment), "%zu", alignment);
+        kl_free(p);
+        p = kl_heap_aligned_realloc(heap, kl_aligned_alloc(alignment, 0), alignment, 200000);
+        CHECK_WITH(is_aligned(p, alignment) && kl_heap_contains(heap, p), "%zu", alignment);
+        p = kl_heap_realloc(heap, kl_aligned_alloc(alignment, 0), 200000);
+        CHECK_WITH(kl_heap_contains(heap, p), "%zu", alignment);
+    }
+    kl_heap_destroy(heap);
+}
+
 TEST(usable_sizes_are_returned) {
     FOR_EACH_SIZE(s) {
         size_t usable = 1, before = 1, freed = 1;

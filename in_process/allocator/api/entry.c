@@ -221,7 +221,8 @@ void* entry_resize(struct user_heap* heap, void* block, struct request request) 
     if (KEEL_DEBUG) return resize_moving(heap, block, request);
     size_t usable = block_usable_bytes(block);
     void* resized = block;
-    if (usable == 0 || (heap == NULL && request.alignment <= 1 && !thread_heap_is_redirect()))
+    bool ordinary = heap == NULL && request.alignment <= 1 && !thread_heap_is_redirect();
+    if (ordinary || !block_is_ours(block))
         resized = resize_once(block, request.size);
     else if (!stays(block, usable, &request))
         resized = move(heap, block, usable, request);
