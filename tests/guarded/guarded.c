@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <keel/heap.h>
 #include <keel/keel.h>
+#include <keel/statistics.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -325,6 +326,18 @@ static bool count_visited(const struct kl_heap_area* area, void* block, void* ar
     return true;
 }
 
+static bool add_size(const struct kl_size_stats* size, void* used) {
+    *(uint64_t*)used += size->used;
+    return size->allocated == size->used + size->freed;
+}
+static void use_statistics(kl_heap_t* heap) {
+    static const size_t sizes[] = {0, 100, 70000, 200000, 3u << 20, 100u << 20};
+    uint64_t before = 0, used = 0;
+    if (!kl_heap_stats_visit(heap, add_size, &before)) exit(7);
+    for (unsigned i = 0; i < 6; i++) (void)!kl_heap_malloc(heap, sizes[i]);
+    if (!kl_heap_stats_visit(heap, add_size, &used) || used != before + 6) exit(8);
+}
+
 static void use_heap(void) {
     kl_heap_t* heap = kl_heap_new();
     size_t visited = 0;
@@ -335,6 +348,7 @@ static void use_heap(void) {
     }
     kl_heap_visit(heap, true, count_visited, &visited);
     if (visited < 133 * 40) exit(6);
+    use_statistics(heap);
     kl_heap_destroy(heap);
 }
 

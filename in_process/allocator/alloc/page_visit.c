@@ -57,10 +57,11 @@ static KEEL_UNRACED bool area_of_large(const struct page* page, struct visited_p
     uintptr_t owner = atomic_get_acquire(&page->owner);
     size_t bytes = page->bytes;
     size_t usable = page_usable_bytes(page);
-    *area = (struct visited_page){page->start, bytes, bytes, usable, usable, bytes};
+    *area = (struct visited_page){page->start, bytes, bytes, usable, usable, bytes, true};
     if ((owner & PAGE_GUARDED) != 0) { // in a place of its own; as wide as a block of its class
         area->reserved_bytes = bytes + 2 * SYSTEM_PAGE;
-        if (page->size_class < CLASS_COUNT) area->stride_bytes = size_class_bytes[page->size_class];
+        area->large = page->size_class >= CLASS_COUNT;
+        if (!area->large) area->stride_bytes = size_class_bytes[page->size_class];
     }
     return (owner & (PAGE_LARGE | PAGE_JUMBO)) != 0 && atomic_get_ordered(&page->owner) == owner;
 }

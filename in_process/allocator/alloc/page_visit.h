@@ -11,6 +11,7 @@ struct visited_page {
     size_t used_bytes;
     size_t block_bytes;  // usable bytes of each block
     size_t stride_bytes; // from a block to the next one
+    bool large;          // a large block
 };
 
 // A visit calls this once for each page with block NULL. If requested, it then calls it once for

@@ -173,8 +173,8 @@ void usage_of_thread(struct usage* usage) {
 static bool count_area(void* context, const struct visited_page* area, void* block) {
     struct usage* usage = context;
     (void)block;
-    bool large = area->stride_bytes == area->reserved_bytes;
-    unsigned index = large ? large_row(area->stride_bytes) : size_class_of(area->stride_bytes);
+    unsigned index =
+        area->large ? large_row(area->stride_bytes) : size_class_of(area->stride_bytes);
     struct usage_row* row = &usage->rows[index];
     row->pages++;
     row->reserved_bytes += area->reserved_bytes;
