@@ -50,6 +50,18 @@ TEST(over_aligned_elements_are_aligned) {
     for (Wide& element : list) CHECK(is_aligned(&element, 256) && kl_contains(&element));
 }
 
+TEST(no_elements_are_allocated_and_freed) {
+    keel::heap heap;
+    keel::heap_allocator<Wide> in_heap(heap.get());
+    keel::allocator<Wide> wide;
+    in_heap.deallocate(in_heap.allocate(0), 0);
+    for (int i = 0; i < 3; i++) {
+        Wide* none = wide.allocate(0);
+        CHECK(is_aligned(none, 256));
+        wide.deallocate(none, 0);
+    }
+}
+
 TEST(without_memory_allocators_call_the_handler_and_throw) {
     constexpr size_t most = std::numeric_limits<size_t>::max();
     CHECK(throws_bad_alloc([] { (void)keel::allocator<long>().allocate(most / 2); }));
@@ -152,6 +164,24 @@ TEST(polymorphic_containers_allocate_from_keel) {
     void* wide = keel::resource()->allocate(100, 4096);
     CHECK(is_aligned(wide, 4096));
     keel::resource()->deallocate(wide, 100, 4096);
+}
+
+TEST(resources_align_blocks_of_every_size) {
+    keel::heap heap;
+    keel::heap_resource in_heap(heap.get());
+    for (std::pmr::memory_resource* resource :
+         {keel::resource(), static_cast<std::pmr::memory_resource*>(&in_heap)}) {
+        for (size_t alignment = 1; alignment <= 8192; alignment *= 2) {
+            for (size_t size = 0; size < 100; size++) {
+                void* blocks[3]; // neighbours: not all are aligned by chance
+                for (void*& block : blocks) {
+                    block = resource->allocate(size, alignment);
+                    CHECK_WITH(is_aligned(block, alignment), "%zu at %zu", size, alignment);
+                }
+                for (void* block : blocks) resource->deallocate(block, size, alignment);
+            }
+        }
+    }
 }
 
 TEST(resources_are_equal_if_their_heaps_are) {

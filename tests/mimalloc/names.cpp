@@ -51,6 +51,7 @@ TEST(containers) {
     for (int i = 0; i < 1000; i++) map[i] = std::to_string(i);
     for (auto& [key, text] : map) CHECK(kl_contains(&key) && text == std::to_string(key));
     std::list<Wide, mi_stl_allocator<Wide>> wide(20);
+    mi_stl_allocator<Wide>().deallocate(mi_stl_allocator<Wide>().allocate(0), 0);
     for (Wide& element : wide) CHECK(is_aligned(&element, 256));
     CHECK(throws_bad_alloc([] { (void)mi_stl_allocator<long>().allocate(too_much); }));
 }

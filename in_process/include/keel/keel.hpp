@@ -36,14 +36,10 @@ template <typename T> class allocator {
     template <typename U> allocator(const allocator<U>&) noexcept {}
 
     [[nodiscard]] T* allocate(std::size_t count) {
-        const std::size_t bytes = array_bytes(count, sizeof(T));
-        if constexpr (alignof(T) > detail::usual_alignment)
-            return static_cast<T*>(new_or_throw(bytes, alignof(T)));
-        else
-            return static_cast<T*>(new_or_throw(bytes));
+        return static_cast<T*>(new_or_throw(array_bytes(count, sizeof(T)), alignof(T)));
     }
     void deallocate(T* block, std::size_t count) noexcept {
-        kl_free_sized(block, count * sizeof(T));
+        kl_free_aligned_sized(block, alignof(T), count * sizeof(T));
     }
 };
 
@@ -114,7 +110,7 @@ template <typename T> class heap_allocator {
         return static_cast<T*>(new_or_throw(heap_, array_bytes(count, sizeof(T)), alignof(T)));
     }
     void deallocate(T* block, std::size_t count) noexcept {
-        kl_free_sized(block, count * sizeof(T));
+        kl_free_aligned_sized(block, alignof(T), count * sizeof(T));
     }
     kl_heap_t* heap() const noexcept { return heap_; }
 
@@ -175,7 +171,7 @@ namespace detail {
 
 class plain_resource final : public std::pmr::memory_resource {
     void* do_allocate(std::size_t size, std::size_t alignment) override {
-        return alignment > usual_alignment ? new_or_throw(size, alignment) : new_or_throw(size);
+        return new_or_throw(size, alignment);
     }
     void do_deallocate(void* block, std::size_t size, std::size_t alignment) override {
         kl_free_aligned_sized(block, alignment, size);

@@ -453,12 +453,11 @@ template <typename T> struct mi_stl_allocator {
     mi_stl_allocator select_on_container_copy_construction() const { return *this; }
 
     T* allocate(size_type count, const void* = nullptr) {
-        const std::size_t bytes = keel::array_bytes(count, sizeof(T));
-        return static_cast<T*>(alignof(T) > keel::detail::usual_alignment
-                                   ? keel::new_or_throw(bytes, alignof(T))
-                                   : keel::new_or_throw(bytes));
+        return static_cast<T*>(keel::new_or_throw(keel::array_bytes(count, sizeof(T)), alignof(T)));
     }
-    void deallocate(T* block, size_type count) noexcept { kl_free_sized(block, count * sizeof(T)); }
+    void deallocate(T* block, size_type count) noexcept {
+        kl_free_aligned_sized(block, alignof(T), count * sizeof(T));
+    }
 
     template <typename U, typename... Arguments>
     void construct(U* place, Arguments&&... arguments) {

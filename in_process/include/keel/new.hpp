@@ -60,8 +60,10 @@ inline bool is_power_of_two(std::size_t number) noexcept {
     return number != 0 && (number & (number - 1)) == 0;
 }
 
-/* C++ has separate forms of operator new for larger alignments. */
-constexpr std::size_t usual_alignment = alignof(std::max_align_t);
+/* True if kl_malloc aligns such a block: it aligns blocks of up to 8 bytes to 8. */
+inline bool is_usual(std::size_t size, std::size_t alignment) noexcept {
+    return alignment <= alignof(std::max_align_t) && alignment <= size;
+}
 
 } // namespace detail
 
@@ -78,6 +80,7 @@ inline void* new_or_throw(std::size_t size) {
  * std::bad_alloc without calling the handler. */
 inline void* new_or_throw(std::size_t size, std::size_t alignment) {
     if (!detail::is_power_of_two(alignment)) detail::throw_bad_alloc();
+    if (detail::is_usual(size, alignment)) return new_or_throw(size);
     return detail::or_throw([=] { return kl_aligned_alloc(alignment, size); });
 }
 
