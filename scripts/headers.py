@@ -89,8 +89,8 @@ def declaration(code):
     text = code.strip()
     plain = re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.S)
     head = plain.split("{")[0]
-    head = re.sub(r"__attribute__\(\(.*?\)\)|KEEL_API_\w+\([^)]*\)|KEEL_API\b|KEEL_NOEXCEPT", " ",
-                  head)
+    head = re.sub(r"__attribute__\(\(.*?\)\)|KEEL_API_\w+\([^)]*\)|KEEL_API\w*\b|KEEL_NOEXCEPT",
+                  " ", head)
     head = " ".join(head.split())
     if match := re.match(r"(?:template <.*?> ?)?(struct|class|enum|union) (?:\w+\(.*?\) )?(\w+)",
                          head):

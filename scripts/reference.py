@@ -50,7 +50,7 @@ def prose(text):
 
 def code(item):
     """A declaration without attributes and bodies."""
-    text = re.sub(r"KEEL_API_\w+\((?:[^()]|\([^()]*\))*\)\s*|KEEL_API\s+| KEEL_NOEXCEPT|"
+    text = re.sub(r"KEEL_API_\w+\((?:[^()]|\([^()]*\))*\)\s*|KEEL_API\w*\s+| KEEL_NOEXCEPT|"
                   r"\[\[nodiscard\]\] ?", "", item.text)
     if item.kind == "function":
         text = re.sub(r"\s*\{.*\}$", ";", text, flags=re.S) if "{" in text else text

@@ -166,11 +166,25 @@ TEST(a_block_of_zero_bytes_is_resized_as_asked) {
     kl_heap_destroy(heap);
 }
 
+// What _FORTIFY_SOURCE compares with. An optimizing compiler knows it if a function states it.
+TEST(the_compiler_does_not_forbid_the_reported_bytes) {
+    size_t usable;
+    char* p = kl_umalloc(20, &usable);
+    CHECK_EQUAL(__builtin_object_size(p, 0), SIZE_MAX);
+    p = kl_urealloc(p, 100, NULL, &usable);
+    CHECK_EQUAL(__builtin_object_size(p, 0), SIZE_MAX);
+    kl_ufree(p, NULL);
+    p = kl_ucalloc(3, 9, &usable);
+    CHECK_EQUAL(__builtin_object_size(p, 0), SIZE_MAX);
+    kl_ufree(p, NULL);
+}
+
 TEST(usable_sizes_are_returned) {
     FOR_EACH_SIZE(s) {
         size_t usable = 1, before = 1, freed = 1;
         void* p = kl_umalloc(sizes[s], &usable);
         CHECK(usable >= sizes[s] && usable == kl_usable_size(p));
+        memset(p, 1, usable);
         size_t good = kl_good_size(sizes[s]);
         CHECK(sizes[s] > 65536 ? sizes[s] <= good && good <= usable : good == usable);
         p = kl_urealloc(p, sizes[s] * 2 + 1, &before, &usable);

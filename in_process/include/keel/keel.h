@@ -52,11 +52,13 @@
 #define KEEL_API_ALLOCATES(...) __attribute__((malloc, warn_unused_result, alloc_size(__VA_ARGS__)))
 #define KEEL_API_ALIGNED_AT(argument) __attribute__((alloc_align(argument)))
 #define KEEL_API_RESIZES(...) __attribute__((warn_unused_result, alloc_size(__VA_ARGS__)))
+#define KEEL_API_ROOMY __attribute__((warn_unused_result)) /* all usable bytes may be used */
 #else
 #define KEEL_API
 #define KEEL_API_ALLOCATES(...)
 #define KEEL_API_ALIGNED_AT(argument)
 #define KEEL_API_RESIZES(...)
+#define KEEL_API_ROOMY
 #endif
 
 #ifdef __cplusplus
@@ -149,7 +151,11 @@ KEEL_API int kl_posix_memalign(void** block, size_t alignment, size_t size) KEEL
 
 /* Returns the number of usable bytes of the block. This is at least the requested size. Returns 0
  * for NULL and for blocks of another allocator. The secure and debug flavours end the process if
- * the address is in memory of Keel and is not a live block. */
+ * the address is in memory of Keel and is not a live block.
+ *
+ * Compilers know which size a call of kl_malloc requested. With _FORTIFY_SOURCE they end the
+ * process if it uses more. They do not know the sizes of blocks from kl_umalloc and its variants,
+ * which report the usable size. */
 KEEL_API size_t kl_usable_size(const void* block) KEEL_NOEXCEPT;
 
 /* Returns the usable size of a block from kl_malloc(size), without allocating one. For sizes above
@@ -252,11 +258,10 @@ KEEL_API void kl_free_aligned_sized(void* block, size_t alignment, size_t size) 
  *   - kl_ufree stores the usable size of the freed block in *usable.
  *
  * Each of these pointers may be NULL. */
-KEEL_API KEEL_API_ALLOCATES(1) void* kl_umalloc(size_t size, size_t* usable) KEEL_NOEXCEPT;
-KEEL_API KEEL_API_ALLOCATES(1, 2) void* kl_ucalloc(size_t count, size_t size,
-                                                   size_t* usable) KEEL_NOEXCEPT;
-KEEL_API KEEL_API_RESIZES(2) void* kl_urealloc(void* block, size_t size, size_t* usable_before,
-                                               size_t* usable) KEEL_NOEXCEPT;
+KEEL_API KEEL_API_ROOMY void* kl_umalloc(size_t size, size_t* usable) KEEL_NOEXCEPT;
+KEEL_API KEEL_API_ROOMY void* kl_ucalloc(size_t count, size_t size, size_t* usable) KEEL_NOEXCEPT;
+KEEL_API KEEL_API_ROOMY void* kl_urealloc(void* block, size_t size, size_t* usable_before,
+                                          size_t* usable) KEEL_NOEXCEPT;
 KEEL_API void kl_ufree(void* block, size_t* usable) KEEL_NOEXCEPT;
 
 /* --- Resize and zero the new bytes ------------------------------------------------------------ */

@@ -51,17 +51,15 @@ static inline int mi_reallocarr(void* block_pointer, size_t count, size_t size) 
 }
 
 /* These also store the usable size in *block_size, unless block_size is NULL. */
-static inline KEEL_API_ALLOCATES(1) void* mi_umalloc(size_t size,
-                                                     size_t* block_size) KEEL_NOEXCEPT {
+static inline KEEL_API_ROOMY void* mi_umalloc(size_t size, size_t* block_size) KEEL_NOEXCEPT {
     return kl_umalloc(size, block_size);
 }
-static inline KEEL_API_ALLOCATES(1, 2) void* mi_ucalloc(size_t count, size_t size,
-                                                        size_t* block_size) KEEL_NOEXCEPT {
+static inline KEEL_API_ROOMY void* mi_ucalloc(size_t count, size_t size,
+                                              size_t* block_size) KEEL_NOEXCEPT {
     return kl_ucalloc(count, size, block_size);
 }
-static inline KEEL_API_RESIZES(2) void* mi_urealloc(void* block, size_t size,
-                                                    size_t* block_size_before,
-                                                    size_t* block_size) KEEL_NOEXCEPT {
+static inline KEEL_API_ROOMY void* mi_urealloc(void* block, size_t size, size_t* block_size_before,
+                                               size_t* block_size) KEEL_NOEXCEPT {
     return kl_urealloc(block, keel_mi_size(size), block_size_before, block_size);
 }
 static inline void mi_ufree(void* block, size_t* block_size) KEEL_NOEXCEPT {
