@@ -313,6 +313,19 @@ TEST(a_visitor_may_free_while_blocks_of_the_heap_are_kept) {
     kl_heap_destroy(heap);
 }
 
+static bool asks_for_a_report(const struct kl_heap_area* area, void* block, void* length) {
+    CHECK(area != NULL && block == NULL);
+    *(size_t*)length = kl_stats_json(NULL, 0);
+    return true;
+}
+TEST(a_visitor_may_ask_for_the_statistics_of_the_process) {
+    kl_heap_t* heap = kl_heap_new();
+    size_t length = 0;
+    CHECK(kl_heap_malloc(heap, 100) != NULL);
+    CHECK(kl_heap_visit(heap, false, asks_for_a_report, &length) && length > 0);
+    kl_heap_destroy(heap);
+}
+
 static atomic_bool visits_end;
 static void* keeps_visiting(void* heap) {
     size_t bytes = 50;

@@ -178,9 +178,9 @@ struct heap_row {
     uint64_t limit_bytes;
 };
 
-// False: the struct is not a heap at the moment.
-static bool row_of_heap(struct user_heap* user, struct heap_row* row) {
-    os_lock_acquire(&user->lock);
+// False: the struct is not a heap at the moment. Takes no lock, since a visitor of the heap may ask
+// for the report.
+static KEEL_UNRACED bool row_of_heap(struct user_heap* user, struct heap_row* row) {
     bool is_heap = user->kind == USER_HEAP_LIVE || user->kind == USER_HEAP_DELETED;
     *row = (struct heap_row){
         .address = (uintptr_t)user,
@@ -192,7 +192,6 @@ static bool row_of_heap(struct user_heap* user, struct heap_row* row) {
     };
     for (unsigned i = 0; i < LARGE_ROWS; i++)
         row->allocated += atomic_get(&user->heap.large_given[i]);
-    os_lock_release(&user->lock);
     return is_heap;
 }
 
