@@ -264,3 +264,21 @@ TEST(user_heaps_have_partitions_too) {
     for (unsigned i = 0; i < 400; i++)
         note(kl_partition_malloc(i % PARTITIONS, 200), i % PARTITIONS);
 }
+
+// An arena has one range of addresses, so it cannot keep partitions apart.
+TEST(all_blocks_of_an_arena_are_in_one_partition) {
+    find_flavour();
+    kl_arena_t* arena = kl_reserve_os_memory(1 << 21, kl_memory_exclusive);
+    kl_heap_t* heap = kl_heap_new_in_arena(arena);
+    CHECK(heap != NULL);
+    kl_heap_t* before = kl_heap_set_default(heap);
+    for (unsigned i = 0; i < 2 * PARTITIONS; i++) {
+        void* blocks[20];
+        for (int k = 0; k < 20; k++) note((blocks[k] = kl_partition_malloc(i, 40000)), 0);
+        for (int k = 0; k < 20; k++) kl_free(blocks[k]);
+        kl_heap_collect(heap, true);
+    }
+    (void)kl_heap_set_default(before);
+    kl_heap_destroy(heap);
+    CHECK(kl_arena_release(arena));
+}

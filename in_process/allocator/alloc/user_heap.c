@@ -91,6 +91,8 @@ void* user_heap_allocate(struct user_heap* user, struct request request) {
     bool inner = request.alignment > 1 && (request.offset & (request.alignment - 1)) != 0;
     if (request.size > KEEL_SIZE_MAX || (inner && request.alignment > SLICE_BYTES)) return NULL;
     os_lock_acquire(&user->lock);
+    // The addresses of an arena are not divided between the partitions.
+    unsigned partition = partition_enter(user->heap.arena == NULL ? partition_now() : 0);
     struct heap* before = thread_heap;
     thread_heap = &user->heap;
     void* block = request.alignment <= 1 && !request.zero
@@ -106,6 +108,7 @@ void* user_heap_allocate(struct user_heap* user, struct request request) {
         thread_heap = before;
         if (block != NULL) record_page(user, block);
     }
+    partition_leave(partition);
     os_lock_release(&user->lock);
     return block;
 }

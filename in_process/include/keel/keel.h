@@ -201,7 +201,8 @@ KEEL_API char* kl_realpath(const char* path, char* resolved) KEEL_NOEXCEPT;
  *
  * These functions work like kl_malloc, kl_calloc and kl_aligned_alloc, which allocate in partition
  * 0. Every function that frees or resizes blocks accepts blocks of all partitions. A resized block
- * stays in its partition. If the number of a partition is above 3, its value modulo 4 is used.
+ * stays in its partition. If the number of a partition is above 3, its value modulo 4 is used. All
+ * blocks in an arena (keel/arena.h) are in partition 0, because an arena reuses all its addresses.
  *
  * Clang 22 or later can choose the partition by the type of the block: compile the program with
  * -fsanitize=alloc-token. Its sources need no change. The compiler computes a number from each
