@@ -129,11 +129,24 @@ static void* thread_main(void* run) {
     return NULL;
 }
 
-// With the system's usual stack if `stack_bytes` is 0.
+// Not with the scheduling of the thread that starts it, which may be a realtime thread: POSIX leaves
+// the default to the system. glibc takes the priority, too, from that thread unless it is set.
+static void schedule_as_usual(pthread_attr_t* attributes) {
+    struct sched_param usual;
+    if (pthread_attr_getschedparam(attributes, &usual) != 0) return;
+    (void)pthread_attr_setschedpolicy(attributes, SCHED_OTHER);
+    (void)pthread_attr_setschedparam(attributes, &usual);
+    (void)pthread_attr_setinheritsched(attributes, PTHREAD_EXPLICIT_SCHED);
+}
+
+// With all of the system's defaults if `stack_bytes` is 0.
 static bool thread_create(pthread_t* thread, size_t stack_bytes, void* run) {
     pthread_attr_t attributes;
     if (pthread_attr_init(&attributes) != 0) return false;
-    if (stack_bytes != 0) (void)pthread_attr_setstacksize(&attributes, stack_bytes);
+    if (stack_bytes != 0) {
+        (void)pthread_attr_setstacksize(&attributes, stack_bytes);
+        schedule_as_usual(&attributes);
+    }
     bool started = pthread_create(thread, &attributes, thread_main, run) == 0;
     (void)pthread_attr_destroy(&attributes);
     return started;
