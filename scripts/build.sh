@@ -23,9 +23,8 @@ logged() { "$@" >"$build/cmake.log" 2>&1 || { cat "$build/cmake.log" >&2; exit 1
 
 say() { printf 'build: %s\n' "$*" >&2; }
 
-# Copies a program without symbols (which are five sixths of `keel`; the one in target/release keeps
-# them for profilers) if it differs, by renaming: running programs keep theirs, and times of
-# modification are right.
+# Copies a program without symbols (the one in target/release keeps them for profilers) if it
+# differs, by renaming: running programs keep theirs, and times of modification are right.
 put() {
     "${STRIP:-strip}" -o "$2.new" "$1"
     if cmp -s "$2.new" "$2"; then rm "$2.new"; else mv -f "$2.new" "$2"; fi
