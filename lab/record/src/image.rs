@@ -121,8 +121,8 @@ impl Image {
         unsafe { libc::poll(&raw mut poll, 1, 0) > 0 }
     }
 
-    /// Reserves rings for the threads that exist, and for half as many that may start, at most
-    /// [`SPARE_RINGS`], so that none has to wait for its ring. See [`Spool::prepare_rings`].
+    /// Reserves rings for the threads that exist and may start, so that none has to wait for its
+    /// ring. See [`Spool::prepare_rings`].
     pub fn prepare_rings(&mut self) -> io::Result<()> {
         let is_time = self.threads_counted.is_none_or(|at| at.elapsed() >= THREADS_EVERY);
         if is_time || self.spool.needs_rings() {
@@ -130,8 +130,7 @@ impl Image {
             self.threads_counted = Some(Instant::now());
         }
         let has_more = self.threads > 1 || self.admitted.elapsed() >= SPARE_RINGS_AFTER;
-        let expected =
-            if has_more { self.threads + (self.threads / 2).min(SPARE_RINGS) + 2 } else { 0 };
+        let expected = if has_more { rings_for(self.threads) } else { 0 };
         self.spool.prepare_rings(expected)
     }
 
@@ -349,6 +348,12 @@ fn count_threads(pid: u32) -> u32 {
     links.saturating_sub(2).clamp(1, RING_MAX.into()) as u32
 }
 
+/// The rings of so many threads, and of half as many that may start. Each one takes some µs to
+/// reserve.
+fn rings_for(threads: u32) -> u32 {
+    threads + (threads / 2).min(SPARE_RINGS) + 2
+}
+
 /// A descriptor that becomes readable when the process has ended.
 pub fn open_pidfd(pid: u32) -> io::Result<OwnedFd> {
     // SAFETY: a system call without pointers.
@@ -362,8 +367,13 @@ pub fn open_pidfd(pid: u32) -> io::Result<OwnedFd> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Code, FILES_KEPT, UNMAPPED_MAX, count_threads, parse_name_and_policy};
+    use super::{Code, FILES_KEPT, UNMAPPED_MAX, count_threads, parse_name_and_policy, rings_for};
     use crate::origins::Mapping;
+
+    #[test]
+    fn thousands_of_threads_do_not_get_thousands_of_spare_rings() {
+        assert_eq!([1, 40, 5000].map(rings_for), [3, 62, 5514]);
+    }
 
     /// Of a program that loads and unloads a library under changing names, and makes code.
     #[test]
