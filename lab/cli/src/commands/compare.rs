@@ -1,6 +1,7 @@
 //! `keel compare`: replays a journal on several allocators and measures every call.
 
 mod between;
+mod folder;
 mod needs;
 mod rounds;
 mod table;
@@ -11,11 +12,11 @@ use crate::{format, interrupt, output};
 use anyhow::{Context as _, Result, bail};
 use between::Between;
 use clap::{Args, Parser};
+use folder::ResultFolder;
 use indicatif::ProgressBar;
 use keel_allocators::{Allocator, FLOOR, Spec};
 use keel_journal::{Metadata, Reader};
 use keel_replay::{ClockChoice, Keep, Options, Outcome, Pace, Progress, Request, Touch};
-use keel_results::RESULTS_FILE;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -58,7 +59,7 @@ pub struct Arguments {
     /// with a number]
     #[arg(short, long)]
     output: Option<PathBuf>,
-    /// Replace an existing result folder
+    /// Replace an existing result folder. Other files in it stay
     #[arg(long)]
     force: bool,
     /// Print the tables as JSON
@@ -423,61 +424,6 @@ fn options(how: &How, metadata: &Metadata) -> Result<Options> {
 
 fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
-}
-
-/// The folder of the results. Results that are replaced remain until the new ones are complete.
-struct ResultFolder {
-    path: PathBuf,
-    /// Where the new results are written: the same folder, or a new one beside it. It does not
-    /// exist or is empty.
-    written: PathBuf,
-}
-
-impl ResultFolder {
-    fn named_after(journal: &Path) -> Result<ResultFolder> {
-        let name = file_name(journal);
-        let stem = name.split('.').next().filter(|stem| !stem.is_empty()).unwrap_or("journal");
-        let path = output::free_folder(&format!("{stem}.comparison"))?;
-        Ok(ResultFolder { written: path.clone(), path })
-    }
-
-    fn at(folder: &Path, force: bool) -> Result<ResultFolder> {
-        let path = folder.to_path_buf();
-        if !output::is_occupied(folder) {
-            return Ok(ResultFolder { written: path.clone(), path });
-        }
-        if !folder.join(RESULTS_FILE).is_file() {
-            bail!("{} exists and is not a result folder: choose another with -o", folder.display());
-        }
-        if !force {
-            bail!(
-                "{} already contains results: choose another folder with -o, or replace it with \
-                 --force",
-                folder.display()
-            );
-        }
-        // The new results are written beside the folder itself, not beside a link to it.
-        let path = folder.canonicalize().with_context(|| folder.display().to_string())?;
-        let mut written = path.clone().into_os_string();
-        written.push(format!(".new-{}", std::process::id()));
-        Ok(ResultFolder { path, written: written.into() })
-    }
-
-    /// Puts the complete new results in the place of the old ones.
-    fn finish(&self) -> Result<()> {
-        if self.written != self.path {
-            let failed = || {
-                format!(
-                    "cannot replace {}; the new results are {}",
-                    self.path.display(),
-                    self.written.display()
-                )
-            };
-            std::fs::remove_dir_all(&self.path).with_context(failed)?;
-            std::fs::rename(&self.written, &self.path).with_context(failed)?;
-        }
-        Ok(())
-    }
 }
 
 fn print(json: bool, outcome: &Outcome, folder: &Path) -> Result<()> {
