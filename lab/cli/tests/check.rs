@@ -76,6 +76,9 @@ fn an_unchanged_program_passes_and_one_more_allocation_a_frame_is_caught() {
     let (code, _, errors) =
         check(folder, &["--learn", "budget.toml", "--warm-up", "2", "--", "./game"]);
     assert_eq!(code, 0, "{errors}");
+    assert!(!errors.contains("check.journal") && !errors.contains("1.journal"), "{errors}");
+    let (code, _, errors) = check(folder, &["--learn", "budget.toml", "--", "./game", "1"]);
+    assert!(code == 2 && errors.contains("replace it with --force"), "{errors}");
     let budget = std::fs::read_to_string(folder.join("budget.toml")).unwrap();
     assert!(
         budget.contains("[frame]\nwarm_up = 2\noperations = 10\nallocations = 5\n"),

@@ -74,6 +74,9 @@ pub struct Arguments {
     /// count that varies gets head-room
     #[arg(long, value_name = "FILE")]
     learn: Option<PathBuf>,
+    /// With --learn: replace an existing file
+    #[arg(long, requires = "learn")]
+    force: bool,
     /// With --learn: run the program this many times
     #[arg(long, value_name = "N", default_value_t = 3, requires = "learn",
           value_parser = clap::value_parser!(u32).range(1..))]
@@ -150,6 +153,9 @@ fn checked(arguments: &Arguments) -> Result<ExitCode> {
     // A temporary folder for the journals, which is removed at the end.
     let folder = tempfile::tempdir().context("cannot create a temporary folder")?;
     if let Some(file) = &arguments.learn {
+        if !arguments.force && file.metadata().is_ok_and(|of| of.is_file() && of.len() > 0) {
+            bail!("{} exists: choose another file, or replace it with --force", file.display());
+        }
         return learn(arguments, file, folder.path());
     }
     let budget = budget(arguments)?;

@@ -81,6 +81,8 @@ pub struct With {
     pub python_objects: bool,
     /// Also the calls of locks, files and sleeps.
     pub calls: bool,
+    /// The journal is removed at the end.
+    pub temporary: bool,
 }
 
 /// Records a program as `keel record` does without options, except that it records stacks. Prints
@@ -106,7 +108,8 @@ pub fn record_for_try(
     }
     keel_record::check(&options)?;
     let options = Options { output: place()?, ..options };
-    let line = ProgressLine::new(RECORD, false, false);
+    let line =
+        ProgressLine { temporary: with.temporary, ..ProgressLine::new(RECORD, false, false) };
     Ok(line.record(&options, |show| keel_record::record_with(&options, show))?)
 }
 
@@ -167,6 +170,8 @@ pub struct ProgressLine {
     in_place: bool,
     shown: bool,
     quiet: bool,
+    /// The journals are in a temporary folder.
+    pub temporary: bool,
     /// Only samples are recorded, so their numbers say nothing about the program.
     sampled: bool,
     last: Progress,
@@ -177,7 +182,15 @@ impl ProgressLine {
         let terminal = std::io::stderr().is_terminal();
         let last = Progress::default();
         let shown = (wanted || terminal) && !quiet;
-        ProgressLine { command, in_place: terminal, shown, quiet, sampled: false, last }
+        ProgressLine {
+            command,
+            in_place: terminal,
+            shown,
+            quiet,
+            temporary: false,
+            sampled: false,
+            last,
+        }
     }
 
     /// Records with `record`, which reports its progress to the function that it gets. Prints the
@@ -194,7 +207,7 @@ impl ProgressLine {
         let recorded = record(&mut |progress| self.show(progress))?;
         self.clear();
         if !self.quiet || !is_complete(&recorded) {
-            report(self.command, &recorded, options.follow_children);
+            report(self.command, &recorded, options.follow_children, !self.temporary);
         }
         Ok(recorded)
     }
@@ -277,10 +290,10 @@ pub fn exit_code(recorded: &Recorded) -> ExitCode {
     ExitCode::from(if code == 0 && !is_complete(recorded) { 1 } else { code })
 }
 
-fn report(command: &str, recorded: &Recorded, follow_children: bool) {
+fn report(command: &str, recorded: &Recorded, follow_children: bool, with_path: bool) {
     let silent = recorded.journals.iter().filter(|journal| journal.path.is_none()).count();
     for journal in recorded.journals.iter().filter(|journal| journal.path.is_some()) {
-        say!("{command}: {}", summary(journal, follow_children));
+        say!("{command}: {}", summary(journal, follow_children, with_path));
         if let Err(error) = &journal.written {
             say!("{command}: error: {error}");
         }
@@ -319,7 +332,7 @@ fn is_sampled(recorded: &Recorded) -> bool {
     recorded.journals.iter().any(|journal| journal.metadata.sample_bytes > 0)
 }
 
-fn summary(journal: &Journal, with_program: bool) -> String {
+fn summary(journal: &Journal, with_program: bool, with_path: bool) -> String {
     let metadata = &journal.metadata;
     let mut text = String::new();
     if with_program {
@@ -339,7 +352,9 @@ fn summary(journal: &Journal, with_program: bool) -> String {
             let (bytes, rows) = (written.bytes as f64, written.rows as f64);
             text += &format!(", {:.1} MB, {:.2} bytes per operation", bytes / 1e6, bytes / rows);
         }
-        text += &format!(" -> {}", path.display());
+        if with_path {
+            text += &format!(" -> {}", path.display());
+        }
     }
     if metadata.prologue > 0 {
         text += &format!("; {} blocks were live at its start", format::count(metadata.prologue));
@@ -384,7 +399,7 @@ mod tests {
             limited: false,
         };
         assert_eq!(
-            summary(&journal, false),
+            summary(&journal, false, true),
             "1 operation of 0 threads in 2.00 s; waited 1 time for the recorder, 0.000 s; 1 free \
              of blocks that were allocated before or outside the recording, or freed twice"
         );

@@ -86,7 +86,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         Ok(files.journal.clone())
     };
     let Arguments { command, stacks, python_objects, .. } = arguments;
-    let with = record::With { stacks: *stacks, python_objects: *python_objects, calls: false };
+    let with = record::With {
+        stacks: *stacks,
+        python_objects: *python_objects,
+        calls: false,
+        temporary: false,
+    };
     let recorded = record::record_for_try(command, with, place);
     let recorded = recorded.inspect_err(|_| remove_if_empty(&folder, is_new))?;
     let Some(journal) = chosen(&recorded.journals) else {

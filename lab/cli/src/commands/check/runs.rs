@@ -16,7 +16,12 @@ use std::process::ExitStatus;
 /// `calls`: with the calls that may wait.
 pub fn recorded(arguments: &Arguments, journal: PathBuf, calls: bool) -> Result<Recording> {
     let Arguments { command, stacks, python_objects, .. } = arguments;
-    let with = record::With { stacks: *stacks, python_objects: *python_objects, calls };
+    let with = record::With {
+        stacks: *stacks,
+        python_objects: *python_objects,
+        calls,
+        temporary: arguments.output.is_none(),
+    };
     let recorded = record::record_for_try(command, with, || Ok(journal))?;
     if recorded.signal.is_some() || recorded.still_runs {
         bail!("interrupted: the recording is not complete, so nothing is checked");
