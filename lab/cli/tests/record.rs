@@ -189,6 +189,15 @@ fn streams_and_exit_code_are_the_programs() {
 }
 
 #[test]
+fn a_recording_of_no_time_is_refused() {
+    for time in ["0", "0.0"] {
+        let output = keel(&["record", "--for", time, "--", "true"]).output().unwrap();
+        let errors = text(&output.stderr);
+        assert!(errors.contains("give a number of seconds above 0"), "{errors}");
+    }
+}
+
+#[test]
 fn errors_precede_the_start_and_have_no_backtrace() {
     let folder = tempfile::tempdir().unwrap();
     let run = |arguments: &[&str]| keel(arguments).current_dir(&folder).output().unwrap();

@@ -163,6 +163,13 @@ fn seconds(text: &str) -> Result<Duration, String> {
         .map_err(|_| "give a number of seconds that is not negative".to_owned())
 }
 
+fn some_seconds(text: &str) -> Result<Duration, String> {
+    match seconds(text)? {
+        Duration::ZERO => Err("give a number of seconds above 0".to_owned()),
+        length => Ok(length),
+    }
+}
+
 /// The progress while the program runs.
 pub struct ProgressLine {
     command: &'static str,

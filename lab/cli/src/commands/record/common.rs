@@ -1,7 +1,7 @@
 //! The options that `keel record`, `keel attach` and `keel watch` have in common.
 
 use super::wait::WaitArguments;
-use super::{default_spool, refuges, seconds};
+use super::{default_spool, refuges, some_seconds};
 use crate::format;
 use crate::layout::Layout;
 use anyhow::Result;
@@ -17,7 +17,7 @@ const SAMPLE_STACKS: u32 = 32;
 #[derive(Args, Default)]
 pub struct ScopeArguments {
     /// End the recording after this many seconds. The program continues
-    #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long = "for", value_name = "SECONDS", value_parser = some_seconds)]
     length: Option<Duration>,
     /// Also record the call stack of each operation: the innermost DEPTH frames. `keel blame` needs
     /// them. Each frame costs some nanoseconds. Without this option, keel records only the calling
