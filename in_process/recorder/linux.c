@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -128,11 +129,38 @@ static uint64_t pid_namespace(void) {
     return inode != NULL ? strtoull(inode + 1, NULL, 10) : 0;
 }
 
+static bool file_status(const char* path, struct stat* status) {
+    int file = open(path, O_PATH | O_CLOEXEC);
+    if (file < 0) return false;
+    bool known = syscall(SYS_fstat, file, status) == 0;
+    close(file);
+    return known;
+}
+
+// The path by which the program was executed, which may be a link to it. False: it does not lead to
+// the program, as that of a script or of a descriptor.
+static bool called_path(char* path, size_t bytes) {
+    const char* called = (const char*)(uintptr_t)getauxval(AT_EXECFN);
+    if (called == NULL || strncmp(called, "/dev/fd/", strlen("/dev/fd/")) == 0) return false;
+    struct stat program;
+    struct stat found;
+    if (!file_status("/proc/self/exe", &program) || !file_status(called, &found)) return false;
+    if (found.st_dev != program.st_dev || found.st_ino != program.st_ino) return false;
+    char folder[PATH_MAX] = "";
+    if (called[0] != '/' && getcwd(folder, sizeof folder) == NULL) return false;
+    if (strncmp(called, "./", 2) == 0) called += 2;
+    const char* slash = called[0] == '/' ? "" : "/";
+    int length = snprintf(path, bytes, "%s%s%s", folder, slash, called);
+    return length > 0 && (size_t)length < bytes;
+}
+
 void system_describe(struct kl_spool* spool) {
     spool->pid = (uint32_t)getpid();
     spool->pid_namespace = pid_namespace();
-    ssize_t length = readlink("/proc/self/exe", spool->program, sizeof spool->program - 1);
-    spool->program[length > 0 ? length : 0] = '\0';
+    if (!called_path(spool->program, sizeof spool->program)) {
+        ssize_t length = readlink("/proc/self/exe", spool->program, sizeof spool->program - 1);
+        spool->program[length > 0 ? length : 0] = '\0';
+    }
     linux_read_file("/proc/self/cmdline", spool->arguments, sizeof spool->arguments);
 }
 

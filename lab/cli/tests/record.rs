@@ -132,6 +132,20 @@ fn the_journal_is_what_a_link_names() {
 }
 
 #[test]
+fn a_program_has_the_name_by_which_it_was_called() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile_loop(folder.path());
+    let called = folder.path().join("called");
+    std::os::unix::fs::symlink(&program, &called).unwrap();
+    let journal = folder.path().join("journal");
+    let mut record = keel(&["record", "-q", "-o"]);
+    record.arg(&journal).args(["--", "./called", "5"]).current_dir(folder.path());
+    assert_eq!(record.output().unwrap().status.code(), Some(9));
+    let reader = Reader::open(&journal).unwrap();
+    assert_eq!(reader.metadata().program, called.display().to_string());
+}
+
+#[test]
 fn children_that_do_the_work_are_mentioned() {
     let folder = tempfile::tempdir().unwrap();
     let work = "i=0; while [ $i -lt 500000 ]; do i=$((i + 1)); done";
