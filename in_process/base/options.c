@@ -40,12 +40,21 @@ static const struct {
     enum option option;
 } second_names[] = {{"stats", OPTION_SHOW_STATS}, {"purge_delay_ms", OPTION_RESET_DELAY}};
 
+#define ANY OPTION_COUNT
 static const struct {
     const char* word;
     int64_t value;
-} words[] = {
-    {"on", 1}, {"true", 1},  {"yes", 1}, {"abort", 1},          {"off", 0},
-    {"no", 0}, {"false", 0}, {"", 1},    {"auto", KEEPER_AUTO}, {"report", SIZED_FREE_REPORT}};
+    enum option option; // that the word is for
+} words[] = {{"on", 1, ANY},
+             {"true", 1, ANY},
+             {"yes", 1, ANY},
+             {"off", 0, ANY},
+             {"no", 0, ANY},
+             {"false", 0, ANY},
+             {"auto", KEEPER_AUTO, OPTION_KEEPER},
+             {"abort", 1, OPTION_FOREIGN_FREE},
+             {"abort", SIZED_FREE_ABORT, OPTION_SIZED_FREE},
+             {"report", SIZED_FREE_REPORT, OPTION_SIZED_FREE}};
 
 const char* option_name(enum option option) {
     return names[option];
@@ -84,7 +93,7 @@ static bool parse_number(const char* text, int64_t* value) {
     bool negative = *text == '-';
     int64_t number = 0;
     text += negative;
-    if (*text == '\0') return false;
+    if (*text < '0' || *text > '9') return false;
     for (; *text >= '0' && *text <= '9'; text++) {
         if (number > (INT64_MAX - 9) / 10) return false;
         number = number * 10 + (*text - '0');
@@ -98,10 +107,11 @@ static bool parse_number(const char* text, int64_t* value) {
     return true;
 }
 
-static bool parse_value(const char* text, int64_t* value) {
+static bool parse_value(enum option option, const char* text, int64_t* value) {
     for (unsigned i = 0; i < sizeof words / sizeof *words; i++) {
         const char* end = after(text, words[i].word);
         if (end == NULL || *end != '\0') continue;
+        if (words[i].option != ANY && words[i].option != option) continue;
         *value = words[i].value;
         return true;
     }
@@ -125,7 +135,7 @@ void option_set_default(enum option option, int64_t value) {
 // False: the value is invalid.
 static bool parse_as(enum option option, const char* text, enum source source) {
     int64_t value;
-    if (!parse_value(text, &value)) return false;
+    if (!parse_value(option, text, &value)) return false;
     set_by(option, value, source);
     return true;
 }

@@ -159,7 +159,9 @@ static const char* stderr_with(const char* entry) {
 
 TEST(an_invalid_value_prints_a_warning) {
     static const char* const bad[] = {"KEEL_RESET_DELAY=many", "KEEL_LIMIT=3X",
-                                      "KEEL_KEEPER=perhaps", "KEEL_PURGE_DELAY_MS=0x1",
+                                      "KEEL_KEEPER=perhaps",   "KEEL_PURGE_DELAY_MS=0x1",
+                                      "KEEL_LIMIT=",           "KEEL_LIMIT=auto",
+                                      "KEEL_GUARD_RATE=K",     "KEEL_PURGE_DELAY_MS=abort",
                                       "MIMALLOC_VERBOSE=very"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         const char* printed = stderr_with(bad[i]);

@@ -22,21 +22,31 @@ const NAMES: [&str; 18] = [
     "purge_delay_ms",
 ];
 
-/// Values that are not numbers.
-const WORDS: [&str; 10] =
-    ["on", "true", "yes", "abort", "off", "no", "false", "", "auto", "report"];
+/// Values that are not numbers, each with the setting that it is for (empty: any).
+const WORDS: [(&str, &str); 10] = [
+    ("on", ""),
+    ("true", ""),
+    ("yes", ""),
+    ("off", ""),
+    ("no", ""),
+    ("false", ""),
+    ("auto", "keeper"),
+    ("abort", "foreign_free"),
+    ("abort", "sized_free"),
+    ("report", "sized_free"),
+];
 
 /// Why libkeel would ignore one of these variables; a clause.
 pub fn refusal(settings: &[(String, String)]) -> Option<String> {
     settings.iter().find_map(|(variable, value)| {
-        let name = variable.strip_prefix("KEEL_")?;
-        if !NAMES.contains(&name.to_lowercase().as_str()) {
+        let name = variable.strip_prefix("KEEL_")?.to_lowercase();
+        if !NAMES.contains(&name.as_str()) {
             let names = NAMES.map(|name| format!("KEEL_{}", name.to_uppercase()));
             return Some(format!("it has no setting {variable}; it has {}", names.join(", ")));
         }
-        let is_word = WORDS.contains(&value.to_lowercase().as_str());
-        (!is_word && !is_number(value)).then(|| {
-            let words = WORDS.map(|word| if word.is_empty() { "nothing" } else { word });
+        let of_setting = WORDS.iter().filter(|(_, of)| of.is_empty() || *of == name);
+        let words: Vec<&str> = of_setting.map(|(word, _)| *word).collect();
+        (!words.contains(&value.to_lowercase().as_str()) && !is_number(value)).then(|| {
             format!(
                 "{variable} takes no `{value}`; it takes a number, such as -1, 500 or 64M, or one \
                  of {}",
@@ -78,14 +88,15 @@ mod tests {
             ("KEEL_purge_delay_ms", "-1"),
             ("KEEL_LIMIT", "64MiB"),
             ("KEEL_LIMIT", "2g"),
-            ("KEEL_VERBOSE", ""),
+            ("KEEL_VERBOSE", "Yes"),
+            ("KEEL_SIZED_FREE", "report"),
             ("MALLOC_ARENA_MAX", "x"),
         ] {
             assert_eq!(refused(variable, value), None, "{variable}={value}");
         }
         let unknown = refused("KEEL_KEPEER", "off").unwrap();
         assert!(unknown.contains("no setting KEEL_KEPEER; it has KEEL_SHOW_ERRORS"), "{unknown}");
-        for value in ["bogus", "1.5", "-", "5x", "b", "ib", "9999999999G"] {
+        for value in ["bogus", "1.5", "-", "5x", "b", "ib", "9999999999G", "", "abort"] {
             let message = refused("KEEL_KEEPER", value).unwrap();
             assert!(message.contains(&format!("takes no `{value}`")), "{message}");
         }
@@ -112,6 +123,6 @@ mod tests {
         let mut names = quoted("names[OPTION_COUNT] = {");
         names.extend(quoted("} second_names[] = {"));
         assert_eq!(names, NAMES);
-        assert_eq!(quoted("} words[] = {"), WORDS);
+        assert_eq!(quoted("} words[] = {"), WORDS.map(|(word, _)| word));
     }
 }
