@@ -164,6 +164,17 @@ static void* allocates(void* seed) {
     return NULL;
 }
 
+// In the secure flavour such large blocks have no usable byte.
+TEST(aligned_blocks_of_zero_bytes_are_counted) {
+    kl_heap_t* heap = kl_heap_new();
+    struct sum sum = {0};
+    for (size_t alignment = 32; alignment <= 4u * MIB; alignment *= 2)
+        CHECK(kl_heap_aligned_alloc(heap, alignment, 0) != NULL);
+    CHECK(kl_heap_stats_visit(heap, add, &sum));
+    CHECK_EQUAL(sum.used, 18);
+    kl_heap_destroy(heap);
+}
+
 TEST(no_number_is_negative_while_threads_work) {
     pthread_t threads[4];
     for (uintptr_t i = 0; i < 4; i++)

@@ -39,7 +39,7 @@ static bool visit_small(struct heap* heap, const struct page* page, bool blocks,
         .blocks = page->start,
         .reserved_bytes = page->bytes,
         .carved_bytes = carved * page->block_bytes,
-        .used_bytes = used * page_usable_bytes(page),
+        .used = used,
         .block_bytes = page_usable_bytes(page),
         .stride_bytes = page->block_bytes,
     };
@@ -57,7 +57,7 @@ static KEEL_UNRACED bool area_of_large(const struct page* page, struct visited_p
     uintptr_t owner = atomic_get_acquire(&page->owner);
     size_t bytes = page->bytes;
     size_t usable = page_usable_bytes(page);
-    *area = (struct visited_page){page->start, bytes, bytes, usable, usable, bytes, true};
+    *area = (struct visited_page){page->start, bytes, bytes, 1, usable, bytes, true};
     if ((owner & PAGE_GUARDED) != 0) { // in a place of its own; as wide as a block of its class
         area->reserved_bytes = bytes + 2 * SYSTEM_PAGE;
         area->large = page->size_class >= CLASS_COUNT;

@@ -178,8 +178,8 @@ static bool count_area(void* context, const struct visited_page* area, void* blo
     struct usage_row* row = &usage->rows[index];
     row->pages++;
     row->reserved_bytes += area->reserved_bytes;
-    row->used += area->used_bytes / area->block_bytes;
-    row->used_bytes += area->used_bytes;
+    row->used += area->used;
+    row->used_bytes += area->used * area->block_bytes;
     return true;
 }
 

@@ -192,7 +192,7 @@ struct visit {
 static bool visit_one(void* context, const struct visited_page* area, void* block) {
     const struct visit* visit = context;
     struct kl_heap_area kl_area = {area->blocks, area->reserved_bytes, area->carved_bytes,
-                                   area->used_bytes, area->block_bytes};
+                                   area->used * area->block_bytes, area->block_bytes};
     if (KEEL_DEBUG && block != NULL && (block = debug_visited(block)) == NULL) return true;
     return visit->visitor(&kl_area, block, visit->argument);
 }
