@@ -129,7 +129,7 @@ TEST(blocks_of_heaps_by_type) {
 
 struct seen {
     const mi_heap_t* heap;
-    size_t areas, blocks, stop_after;
+    size_t areas, blocks, used, stop_after;
 };
 
 static bool look(const mi_heap_t* heap, const mi_heap_area_t* area, void* block, size_t block_size,
@@ -138,9 +138,10 @@ static bool look(const mi_heap_t* heap, const mi_heap_area_t* area, void* block,
     const struct mi_heap_area_s* same = area;
     CHECK(heap == seen->heap && same->blocks != NULL && block_size == area->block_size &&
           block_size >= 100);
-    CHECK(area->used <= area->committed && area->committed <= area->reserved);
+    CHECK(area->used * block_size <= area->committed && area->committed <= area->reserved);
     if (block == NULL) {
         seen->areas++;
+        seen->used += area->used;
         return true;
     }
     CHECK((char*)block >= (char*)area->blocks &&
@@ -152,10 +153,11 @@ TEST(visits_of_heaps) {
     mi_heap_t* heap = mi_heap_new();
     mi_block_visit_fun* visitor = look;
     for (int i = 0; i < 1000; i++) CHECK(mi_heap_malloc(heap, 100) != NULL);
-    struct seen areas = {heap, 0, 0, 0}, blocks = areas, few = areas;
+    struct seen areas = {.heap = heap}, blocks = areas, few = areas;
     few.stop_after = 10;
     CHECK(mi_heap_visit_blocks(heap, false, visitor, &areas) && areas.areas > 0);
     CHECK_EQUAL(areas.blocks, 0);
+    CHECK_EQUAL(areas.used, 1000);
     CHECK(mi_heap_visit_blocks(heap, true, visitor, &blocks));
     CHECK_EQUAL(blocks.blocks, 1000);
     CHECK(!mi_heap_visit_blocks(heap, true, visitor, &few));
@@ -173,7 +175,7 @@ static bool count_all(const mi_heap_t* heap, const mi_heap_area_t* area, void* b
 
 TEST(visits_of_the_backing_heap) {
     mi_heap_t* heap = mi_heap_get_backing();
-    struct seen before = {heap, 0, 0, 0}, after = before;
+    struct seen before = {.heap = heap}, after = before;
     CHECK(mi_heap_visit_blocks(heap, true, count_all, &before));
     for (size_t i = 0; i < 1000; i++) CHECK(mi_malloc(1 + i * 100) != NULL);
     CHECK(mi_heap_visit_blocks(heap, true, count_all, &after));

@@ -209,7 +209,7 @@ typedef struct mi_heap_area_s {
     void* blocks;
     size_t reserved;
     size_t committed;
-    size_t used;
+    size_t used; /* live blocks, as in mimalloc, whose first documentation stated bytes */
     size_t block_size;
 } mi_heap_area_t;
 
@@ -224,8 +224,9 @@ struct keel_mi_visit {
 
 static inline bool keel_mi_visit_one(const struct kl_heap_area* area, void* block, void* argument) {
     const struct keel_mi_visit* visit = (const struct keel_mi_visit*)argument;
-    const mi_heap_area_t shown = {area->blocks, area->reserved_bytes, area->carved_bytes,
-                                  area->used_bytes, area->block_bytes};
+    const size_t used = area->block_bytes == 0 ? 1 : area->used_bytes / area->block_bytes;
+    const mi_heap_area_t shown = {area->blocks, area->reserved_bytes, area->carved_bytes, used,
+                                  area->block_bytes};
     return visit->visitor(visit->heap, &shown, block, area->block_bytes, visit->argument);
 }
 
