@@ -113,3 +113,17 @@ TEST(memory_given_by_the_program) {
     CHECK(!mi_manage_os_memory_ex(memory, 100, true, false, true, -1, false, &arena) &&
           arena == NULL);
 }
+
+TEST(memory_that_is_not_committed_becomes_accessible) {
+    const size_t bytes = 4u << 20;
+    char* memory = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(memory != MAP_FAILED);
+    mi_arena_id_t arena = NULL;
+    CHECK(mi_manage_os_memory_ex(memory + 100, bytes - 200, false, false, true, -1, true, &arena));
+    char* block = mi_heap_malloc(mi_heap_new_in_arena(arena), 100000);
+    CHECK(block > memory && block < memory + bytes);
+    memset(block, 1, 100000);
+    CHECK(munmap(memory, bytes) == 0);
+    errno = 0;
+    CHECK(kl_manage_os_memory(memory, bytes, kl_memory_closed, -1) == NULL && errno == ENOMEM);
+}

@@ -27,20 +27,22 @@ enum kl_memory {
     kl_memory_exclusive = 4, /* only heaps that are bound to the arena use it */
     /* kl_reserve_os_memory: use pages of 2 MiB that the machine's administrator has set aside */
     kl_memory_large_pages = 8,
+    /* kl_manage_os_memory: the memory may be inaccessible. Keel makes it readable and writable */
+    kl_memory_closed = 16,
 };
 
 #define KL_ANY_NUMA_NODE (-1)
 
 /* Gives Keel the `bytes` bytes of memory that begin at `start`. The memory must be readable and
- * writable, and the program must not use it until kl_arena_release. Keel uses only the units of 64
- * KiB in it that are aligned to 64 KiB. Threads that run on `numa_node` allocate from this arena
- * before they use others. Pass KL_ANY_NUMA_NODE if the node does not matter. The cost is linear in
- * `bytes`.
+ * writable (without kl_memory_closed), and the program must not use it until kl_arena_release. Keel
+ * uses only the units of 64 KiB in it that are aligned to 64 KiB. Threads that run on `numa_node`
+ * allocate from this arena before they use others. Pass KL_ANY_NUMA_NODE if the node does not
+ * matter. The cost is linear in `bytes`.
  *
  * On failure returns NULL and sets errno:
  *
  *   - EINVAL: the memory contains no aligned unit of 64 KiB, or already belongs to Keel.
- *   - ENOMEM: there is no memory for the arena's metadata.
+ *   - ENOMEM: there is no memory for the arena's metadata, or closed memory cannot be opened.
  *   - ENOSPC: 64 arenas exist. */
 KEEL_API kl_arena_t* kl_manage_os_memory(void* start, size_t bytes, unsigned flags,
                                          int numa_node) KEEL_NOEXCEPT;

@@ -119,6 +119,7 @@ static inline bool mi_manage_os_memory_ex(void* start, size_t size, bool is_comm
                                           bool is_pinned, bool is_zero, int numa_node,
                                           bool exclusive, mi_arena_id_t* arena) KEEL_NOEXCEPT {
     const unsigned flags = (is_zero ? (unsigned)kl_memory_zero : 0u) |
+                           (is_committed ? 0u : (unsigned)kl_memory_closed) |
                            (is_committed && is_pinned ? (unsigned)kl_memory_populated : 0u) |
                            (exclusive ? (unsigned)kl_memory_exclusive : 0u);
     kl_arena_t* created = kl_manage_os_memory(start, size, flags, numa_node);
