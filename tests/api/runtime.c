@@ -281,6 +281,8 @@ TEST(errors_are_passed_to_the_handler_and_printed) {
     kl_register_output(collect_output, printed);
     kl_register_error(note_error, errors);
     CHECK(kl_malloc(SIZE_MAX) == NULL && error_count == 1 && errors[0] == EOVERFLOW);
+    CHECK(kl_pvalloc(SIZE_MAX - 1) == NULL && error_count == 2 && errors[1] == EOVERFLOW);
+    error_count = 1;
     CHECK(printed[0] == '\0');
     kl_option_enable(kl_option_show_errors);
     kl_limit(1);

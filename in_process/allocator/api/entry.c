@@ -254,7 +254,7 @@ void* entry_valloc(size_t size) {
 
 void* entry_pvalloc(size_t size) {
     size_t page = os_page_bytes();
-    if (size > KEEL_SIZE_MAX - page) return no_memory();
+    if (size > KEEL_SIZE_MAX - page) return entry_aligned(SIZE_MAX, page); // fails
     return entry_aligned(size == 0 ? page : round_up(size, page), page);
 }
 
