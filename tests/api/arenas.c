@@ -157,6 +157,8 @@ TEST(invalid_arenas_are_rejected) {
     CHECK(kl_arena_release(arena));
     CHECK((arena = kl_manage_os_memory(memory + MIB, 3u * MIB, 0, 0)) != NULL);
     CHECK(kl_reserve_os_memory(0, 0) == NULL && errno == EINVAL);
+    errno = 0;
+    CHECK(kl_heap_new_in_arena(NULL) == NULL && errno == EINVAL);
     CHECK(kl_reserve_os_memory(SIZE_MAX / 2, 0) == NULL && errno == ENOMEM);
 }
 

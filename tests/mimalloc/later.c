@@ -92,6 +92,7 @@ TEST(later_names_of_arenas) {
     CHECK(mi_arena_contains(arena, more) && mi_arena_contains(arena, many));
     void* elsewhere = mi_malloc(100);
     CHECK(!mi_arena_contains(arena, elsewhere)); // the arena is exclusive
+    CHECK(mi_heap_new_in_arena(NULL) != NULL);
     mi_free(elsewhere);
     mi_heap_destroy(heap);
     CHECK_EQUAL(mi_reserve_os_memory(4u << 20, true, false), 0);

@@ -34,7 +34,9 @@ kl_heap_t* kl_heap_new_with_limit(size_t bytes) {
     return heap_new(NULL, bytes);
 }
 kl_heap_t* kl_heap_new_in_arena(kl_arena_t* arena) {
-    return heap_new((struct arena*)arena, 0);
+    if (arena != NULL) return heap_new((struct arena*)arena, 0);
+    errno = EINVAL;
+    return NULL;
 }
 size_t kl_heap_limit(kl_heap_t* heap, size_t bytes) {
     return heap == &backing ? 0 : user_heap_set_limit(user_heap_from(heap), bytes);

@@ -39,7 +39,8 @@ KEEL_API kl_heap_t* kl_heap_new_with_limit(size_t bytes) KEEL_NOEXCEPT;
 /* Creates a heap that allocates all its blocks in this arena. When the arena is full, allocations
  * return NULL and set errno to ENOMEM. Small blocks are in pages of 64 to 256 KiB. To find a
  * page in an arena that is nearly full takes time linear in the size of the arena. If the arena has
- * been released, the function returns NULL. */
+ * been released, the function returns NULL. If `arena` is NULL, it returns NULL and sets errno to
+ * EINVAL. */
 KEEL_API kl_heap_t* kl_heap_new_in_arena(kl_arena_t* arena) KEEL_NOEXCEPT;
 
 /* Sets the limit of a heap in bytes (0: no limit) and returns the previous limit. For

@@ -158,8 +158,9 @@ static inline bool mi_arena_contains(mi_arena_id_t arena, const void* address) K
     const char* start = (const char*)mi_arena_area(arena, &size);
     return (const char*)address >= start && (size_t)((const char*)address - start) < size;
 }
+/* As in mimalloc, NULL is no arena in particular. */
 static inline mi_heap_t* mi_heap_new_in_arena(mi_arena_id_t arena) KEEL_NOEXCEPT {
-    return (mi_heap_t*)kl_heap_new_in_arena(arena);
+    return arena == NULL ? mi_heap_new() : (mi_heap_t*)kl_heap_new_in_arena(arena);
 }
 
 /* --- Heaps ------------------------------------------------------------------------------------ */
