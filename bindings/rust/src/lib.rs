@@ -98,8 +98,8 @@ unsafe impl GlobalAlloc for Keel {
     }
 }
 
-/// Returns true if the address is in memory that holds blocks of Keel. For blocks above 64 KiB only
-/// the start address is recognised.
+/// Returns true if the address is in a block of Keel. Blocks of at most 64 KiB may be live or free.
+/// Larger ones must be live, and only their first 64 KiB count.
 pub fn contains<T>(address: *const T) -> bool {
     // SAFETY: any address is allowed.
     unsafe { sys::kl_contains(address.cast()) }
@@ -117,7 +117,7 @@ pub unsafe fn usable_size<T>(block: *const T) -> usize {
 }
 
 /// Returns the usable size that a block of `size` requested bytes would have. For sizes above
-/// 64 KiB, and above 256 bytes with a limit on the address space, it is a minimum.
+/// 64 KiB it is a minimum.
 pub fn good_size(size: usize) -> usize {
     // SAFETY: any size is allowed.
     unsafe { sys::kl_good_size(size) }
@@ -132,8 +132,8 @@ pub fn collect(force: bool) {
 }
 
 /// Starts the keeper: a thread that obtains memory before the program needs it and returns memory
-/// that the program has not needed for a while. By default it starts by itself once a second thread
-/// allocates. Returns true if the keeper runs.
+/// that the program has not needed for a while. By default it starts by itself once Keel uses 2 MiB
+/// more than at the start and a second thread allocates. Returns true if the keeper runs.
 pub fn start_keeper() -> bool {
     // SAFETY: may be called at any time except from a constructor, and Rust runs no constructors.
     unsafe { sys::kl_keeper_start() }

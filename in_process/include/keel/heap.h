@@ -150,7 +150,11 @@ KEEL_API KEEL_API_RESIZES(5, 6) void* kl_heap_aligned_recalloc_at(kl_heap_t* hea
 /* --- Inspect a heap --------------------------------------------------------------------------- */
 
 /* Returns true if `block` is a block of this heap. `block` may be NULL, a live block, or a block of
- * another allocator. O(1). */
+ * another allocator. O(1).
+ *
+ * Two kinds of blocks from kl_malloc and its variants belong to no thread's heap: those aligned at
+ * an offset and, in the secure and debug flavours, those of 0 bytes. For them the function, the
+ * visits and the statistics of kl_heap_backing() behave as for blocks of another heap. */
 KEEL_API bool kl_heap_contains(kl_heap_t* heap, const void* block) KEEL_NOEXCEPT;
 
 /* Returns true if the address is in memory that holds, or has held, blocks of this heap. Any

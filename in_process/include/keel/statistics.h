@@ -10,9 +10,15 @@
  * always hold. The used and reserved bytes of all sizes are part of the held_bytes of
  * kl_process_info. No number is negative.
  *
- * While no other thread allocates or frees, the numbers are exact, with one exception: freed blocks
- * that have not yet returned to their owner, and blocks that are ready for other threads, count as
- * used. While other threads run, the numbers are snapshots.
+ * While no other thread allocates or frees, the numbers are exact, with these exceptions:
+ *
+ *   - Freed blocks that have not yet returned to their owner count as used. So do those that the
+ *     debug flavour keeps for a while.
+ *   - In the numbers of the process, blocks that are ready for other threads or in user heaps count
+ *     as used.
+ *   - The secure and debug flavours do not count the blocks of 0 bytes of threads' heaps.
+ *
+ * While other threads run, the numbers are snapshots.
  *
  * Any thread may call these functions, and they allocate nothing. Their cost is linear in the
  * address space over which Keel's memory is spread (about 1 ms for 4 GiB). The cost of the
