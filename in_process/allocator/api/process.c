@@ -6,6 +6,7 @@
 #include "allocator/guarded/guarded.h"
 #include "allocator/guarded/report.h"
 #include "allocator/guarded/sample.h"
+#include "allocator/heap/last_look.h"
 #include "allocator/heap/pool.h"
 #include "allocator/heap/relief.h"
 #include "allocator/heap/watch.h"
@@ -169,4 +170,5 @@ __attribute__((constructor)) static void process_constructed(void) {
 __attribute__((destructor)) static void process_ended(void) {
     if (KEEL_DEBUG) debug_end(message_write);
     if (option_get(OPTION_SHOW_STATS) != 0) report_print(NULL, NULL);
+    if (KEEL_SECURE && heap_is_real(thread_heap)) heap_look_last(thread_heap);
 }

@@ -347,14 +347,17 @@ KEEL_INLINE void block_free(const struct page* page, void* address, uint64_t mar
     *block_state(address, page->block_bytes) = block_mask(address) ^ mark;
 }
 
+// Not 0: a block that is in no list of links is not as its free left it.
+KEEL_INLINE uint64_t block_differs_from_free(const struct block* block, uint32_t block_bytes) {
+    uint64_t differs = state_differs(*block_state(block, block_bytes), block_mask(block));
+    differs |= (uintptr_t)block->next;
+    return block_is_zeroed(block_bytes) ? differs | block_not_zero(block, block_bytes) : differs;
+}
+
 // Gives a block of a bin to the program.
 KEEL_INLINE void block_take(struct block* block, uint32_t block_bytes) {
-    uint64_t* state = block_state(block, block_bytes);
-    uintptr_t mask = block_mask(block);
-    uint64_t wrong = state_differs(*state, mask) | (uintptr_t)block->next;
-    if (block_is_zeroed(block_bytes)) wrong |= block_not_zero(block, block_bytes);
-    if (KEEL_UNLIKELY(wrong != 0)) block_fault_in_bin(block);
-    *state = mask;
+    if (KEEL_UNLIKELY(block_differs_from_free(block, block_bytes) != 0)) block_fault_in_bin(block);
+    *block_state(block, block_bytes) = block_mask(block);
 }
 
 // Gives a block of a bin to the program, if it is free; else does nothing. The row is that of the

@@ -265,3 +265,13 @@ struct block* queue_next(const struct page* page, struct queue_position* positio
     position->block = next;
     return next;
 }
+
+struct block* queue_next_alone(const struct page* page, struct queue_position* position) {
+    const uint16_t* end = page_use(page)->queue_end;
+    do {
+        if (position->block != NULL) position->place = place_after(position->place);
+        if (position->place == end) return NULL;
+        position->block = queue_block(page->start, *position->place);
+    } while ((*position->place & QUEUE_CHAIN) != 0);
+    return position->block;
+}

@@ -120,5 +120,7 @@ struct queue_position {
 };
 // The next block; NULL: there are no more.
 struct block* queue_next(const struct page* page, struct queue_position* position);
+// The same for the blocks that are in no chain.
+struct block* queue_next_alone(const struct page* page, struct queue_position* position);
 
 #endif
