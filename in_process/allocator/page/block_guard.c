@@ -1,5 +1,6 @@
 #include "allocator/page/block_guard.h"
 #include "allocator/page/page.h"
+#include "base/cycles.h"
 #include "base/options.h"
 #include "os/lock.h"
 #include "os/memory.h"
@@ -88,6 +89,32 @@ void block_verify_tail(const struct page* page, const void* block) {
     if (differs != 0)
         panic_block(FAULT_OVERFLOW, block,
                     (struct fault_block){.bytes = usable, .thread = os_thread_id()});
+}
+
+// To zero a byte and to verify it later takes a quarter of a cycle in the nearest cache, and one
+// where it has left the caches: so these are 0.4 to 1.6 % of the time, and 60 to 250 thousand
+// cycles at once.
+#define ZEROED_BYTE_CYCLES 64u
+#define ZEROED_BYTES_BURST ((uint64_t)256 << 10)
+
+// Threads write `turn` only for a block that is zeroed, so they seldom wait for its cache line.
+static bool may_zero(uint32_t block_bytes) {
+    static atomic_bits turn;
+    const uint64_t burst = ZEROED_BYTES_BURST * ZEROED_BYTE_CYCLES;
+    const uint64_t now = cycles_now();
+    uint64_t next = atomic_get(&turn);
+    uint64_t least = now > burst ? now - burst : 0;
+    if (next < least) next = least;
+    if (next > now) return false;
+    atomic_set(&turn, next + (uint64_t)block_bytes * ZEROED_BYTE_CYCLES);
+    return true;
+}
+
+void block_zero_rarely(void* block, uint32_t block_bytes) {
+    KEEL_ASSERT(block_may_have_tail(block_bytes));
+    bool zero = may_zero(block_bytes);
+    if (zero) memset(block, 0, block_bytes - BLOCK_STATE_BYTES);
+    *block_left(block, block_bytes) = zero ? 0 : AS_LEFT;
 }
 
 // What is known of the usable bytes of a block that is not live; 0: nothing.

@@ -18,7 +18,9 @@
 //
 // free zeroes the block, and malloc verifies that it still is zero, except for its state. This is
 // so in blocks of up to ZEROED_BYTES_MAX; in larger ones, where it costs more cache misses, if
-// KEEL_ZERO_ON_FREE is set, else only in their first word.
+// KEEL_ZERO_ON_FREE is set, else only in their first word. Blocks of more than SMALL_BYTES_MAX are
+// zeroed as long as this takes little time (block_zero_rarely); the others have AS_LEFT in front of
+// their state while they are free.
 //
 // free verifies that the block is live. Therefore these errors are found at the free: a second
 // free, a free of any address that is not a live block, and a write over the end of a block. malloc
@@ -302,6 +304,9 @@ KEEL_INLINE void block_clear_tail(const struct page* page, void* block) {
     size_t tail = block_tail(page, block);
     if (tail != 0) memset((char*)block + page->block_bytes - BLOCK_STATE_BYTES - tail, 0, tail);
 }
+// Zeroes the bytes before the state, if the blocks freed last were not too large in sum, or writes
+// AS_LEFT.
+void block_zero_rarely(void* block, uint32_t block_bytes);
 // Ends the process if the tail of a live block is overwritten.
 void block_verify_tail(const struct page* page, const void* block);
 
@@ -344,19 +349,35 @@ KEEL_INLINE void block_free(const struct page* page, void* address, uint64_t mar
     }
     if (block_is_zeroed(page->block_bytes))
         memset(address, 0, page->block_bytes - BLOCK_STATE_BYTES);
+    else if (block_may_have_tail(page->block_bytes))
+        block_zero_rarely(address, page->block_bytes);
     *block_state(address, page->block_bytes) = block_mask(address) ^ mark;
+}
+
+// The value of the word before the state in a free block with a tail whose bytes are not zero.
+#define AS_LEFT UINT64_C(0x7f6b65656c6c6566)
+KEEL_INLINE uint64_t* block_left(const void* block, uint32_t block_bytes) {
+    return block_state(block, block_bytes) - 1;
+}
+
+// True: the bytes of this free block are zero.
+KEEL_INLINE bool block_has_zeros(const struct block* block, uint32_t block_bytes) {
+    if (!block_may_have_tail(block_bytes)) return block_is_zeroed(block_bytes);
+    return *block_left(block, block_bytes) != AS_LEFT;
 }
 
 // Not 0: a block that is in no list of links is not as its free left it.
 KEEL_INLINE uint64_t block_differs_from_free(const struct block* block, uint32_t block_bytes) {
     uint64_t differs = state_differs(*block_state(block, block_bytes), block_mask(block));
     differs |= (uintptr_t)block->next;
-    return block_is_zeroed(block_bytes) ? differs | block_not_zero(block, block_bytes) : differs;
+    if (block_has_zeros(block, block_bytes)) differs |= block_not_zero(block, block_bytes);
+    return differs;
 }
 
 // Gives a block of a bin to the program.
 KEEL_INLINE void block_take(struct block* block, uint32_t block_bytes) {
     if (KEEL_UNLIKELY(block_differs_from_free(block, block_bytes) != 0)) block_fault_in_bin(block);
+    if (block_may_have_tail(block_bytes)) *block_left(block, block_bytes) = 0;
     *block_state(block, block_bytes) = block_mask(block);
 }
 

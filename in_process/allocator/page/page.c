@@ -146,6 +146,7 @@ struct page* page_begin(char* start, unsigned slices, unsigned size_class, uintp
 // and the program may print them before it has written to them.
 static void block_erase(struct block* block, uint32_t block_bytes) {
     block->next = NULL;
+    if (block_may_have_tail(block_bytes)) *block_left(block, block_bytes) = 0;
     *block_state(block, block_bytes) = 0;
 }
 
@@ -165,16 +166,14 @@ static char* carve_first(const struct page* page) {
     return page->start + (size_t)page_use(page)->carved * page->block_bytes;
 }
 
-// Of large enough blocks: smaller ones may have hints. Any may have a link (heap_flush_bin), which
-// the caller verifies.
+// Without the first two words, which may be a link and a hint.
 static KEEL_COLD void page_verify_zero(const struct page* page) {
+    const uint32_t block_bytes = page->block_bytes;
     for (uint32_t i = 0; i < page_use(page)->carved; i++) {
-        struct block* block = page_block(page, i);
-        struct block* next = block->next;
-        block->next = NULL;
-        bool zero = block_not_zero(block, page->block_bytes) == 0;
-        block->next = next;
-        if (!zero) block_fault_at_malloc(block, page->block_bytes);
+        const struct block* block = page_block(page, i);
+        if (!block_has_zeros(block, block_bytes)) continue;
+        if (block_not_zero((const char*)block + 16, block_bytes - 16) != 0)
+            block_fault_at_malloc(block, block_bytes);
     }
 }
 
@@ -192,7 +191,8 @@ static void page_erase_queue(struct page* page) {
     const size_t block_bytes = page->block_bytes;
     const char* start = page->start;
     const uintptr_t key = block_guard.key; // else it is read again after each write
-    if (KEEL_UNLIKELY(block_guard.zero != 0) && block_bytes > ZEROED_BYTES_MAX)
+    if (block_may_have_tail(page->block_bytes) ||
+        (KEEL_UNLIKELY(block_guard.zero != 0) && block_bytes > ZEROED_BYTES_MAX))
         page_verify_zero(page);
     for (char* at = carve_first(page); at != start;) {
         at -= block_bytes;
@@ -201,8 +201,7 @@ static void page_erase_queue(struct page* page) {
         uint64_t* state = (uint64_t*)(void*)(at + block_bytes - BLOCK_STATE_BYTES);
         if (KEEL_UNLIKELY((state_differs(*state, mask) | (uintptr_t)block->next) != 0))
             block_verify_link(page, block);
-        block->next = NULL;
-        *state = 0;
+        block_erase(block, (uint32_t)block_bytes);
     }
 }
 
@@ -377,6 +376,8 @@ unsigned page_carve_into(struct page* page, struct block** end, unsigned limit) 
         for (unsigned i = 0; i < count; i++, first += block_bytes)
             carve_at(first, block_bytes, key, &blocks[order[i]]);
     }
+    for (unsigned i = 0; block_may_have_tail(block_bytes) && i < count; i++)
+        *block_left(blocks[i], block_bytes) = block_guard.zero != 0 ? 0 : AS_LEFT;
     return count;
 }
 
