@@ -65,15 +65,27 @@ static void* resize_large(struct page* page, size_t size) {
     return resized;
 }
 
+// The block stays where it is. In the secure flavour its end is that of the new size.
+static void* shorten(struct page* page, void* address, size_t size) {
+    if (!KEEL_SECURE || page_is_in_user_heap(page)) return address;
+    if (!page_is_large(page)) {
+        block_seal(address_untagged(address), page->block_bytes, size);
+    } else {
+        large_unseal(page);
+        large_seal(page, size);
+    }
+    return address;
+}
+
 static void* resize_without_copy(struct page* page, void* address, size_t size) {
     size_t usable = usable_at(page, address);
     bool large = page->block_bytes == 0;
     if (!large || page_is_in_user_heap(page) || page_is_guarded(page))
-        return fits_well(size, usable) ? address : NULL;
+        return fits_well(size, usable) ? shorten(page, address, size) : NULL;
     size_t rest = usable / 8 > SLICE_BYTES ? usable / 8 : SLICE_BYTES; // not worth a change
     // A sized free that is verified admits no block of more than twice its size.
     bool fits = size >= usable / 2 || option_get(OPTION_SIZED_FREE) == SIZED_FREE_ANY;
-    if (fits && size <= usable && size + rest > usable) return address;
+    if (fits && size <= usable && size + rest > usable) return shorten(page, address, size);
     return resize_large(page, size);
 }
 

@@ -39,22 +39,27 @@ struct large large_allocate_movable(size_t bytes);
 
 // The secure flavour has state words behind the last usable byte of a large block, all the same:
 // the key ^ the block's address ^ the usable size. It asks for LARGE_STATE_BYTES more, for them and
-// for the rounding of the usable size.
+// for the least usable size. The size is that of the request, so the words may be at any address;
+// it is shifted, so that the lowest bits are those of the key (key_of in page/block_guard.c).
 #define LARGE_STATE_WORDS 8u // so that a write a little further behind is found, too
-#define LARGE_STATE_BYTES (KEEL_SECURE ? LARGE_STATE_WORDS * sizeof(uint64_t) + 16 : 0)
+#define LARGE_USABLE_MIN 16u // in the secure flavour: room for a word at the start (mark_freed)
+#define LARGE_STATE_BYTES                                                                          \
+    (KEEL_SECURE ? LARGE_STATE_WORDS * sizeof(uint64_t) + LARGE_USABLE_MIN : 0)
+typedef uint64_t __attribute__((aligned(1), may_alias)) large_state_word;
 
 // Returns a size that is usable in every large block for a request of `size` bytes: that of a
 // packed block. A run of slices or a mapping has more. In the secure flavour exactly this size is
 // usable.
 KEEL_INLINE size_t large_good_size(size_t size) {
-    return round_up(size, KEEL_SECURE ? 16 : PACKED_UNIT);
+    if (KEEL_SECURE) return size < LARGE_USABLE_MIN ? LARGE_USABLE_MIN : size;
+    return round_up(size, PACKED_UNIT);
 }
 
-KEEL_INLINE uint64_t* large_state(const struct page* page) {
-    return (uint64_t*)(page->start + page->usable);
+KEEL_INLINE large_state_word* large_state(const struct page* page) {
+    return (large_state_word*)(page->start + page->usable);
 }
 KEEL_INLINE uint64_t large_state_value(const struct page* page) {
-    return block_mask(page->start) ^ page->usable;
+    return block_mask(page->start) ^ (uint64_t)page->usable << 8;
 }
 
 // For the secure flavour: sets the usable size to that of a request of `size` bytes.

@@ -33,18 +33,22 @@ static uint64_t freed_value(const struct page* page) {
 }
 
 static void mark_freed(const struct page* page) {
-    KEEL_ASSERT(page->usable % sizeof(uint64_t) == 0 && page->usable > 0);
+    KEEL_ASSERT(page->usable >= LARGE_USABLE_MIN);
     if (block_guard.zero != 0) memset(page->start, 0, page->usable);
     *(uint64_t*)page->start = freed_value(page);
     *large_state(page) = freed_value(page);
 }
 
 static bool is_as_freed(const struct page* page) {
-    const uint64_t* end = large_state(page);
-    if (*(uint64_t*)page->start != freed_value(page) || *end != freed_value(page)) return false;
+    const uint64_t* first = (uint64_t*)page->start;
+    if (*first != freed_value(page) || *large_state(page) != freed_value(page)) return false;
     if (block_guard.zero == 0) return true;
-    for (const uint64_t* word = (uint64_t*)page->start + 1; word < end; word++) {
-        if (*word != 0) return false;
+    const size_t words = page->usable / sizeof *first;
+    for (size_t i = 1; i < words; i++) {
+        if (first[i] != 0) return false;
+    }
+    for (const char* at = (const char*)(first + words); at < (const char*)large_state(page); at++) {
+        if (*at != 0) return false;
     }
     return true;
 }

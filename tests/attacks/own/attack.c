@@ -51,6 +51,16 @@ static void store_1(void) {
     block[size] = 'a';
     free(block);
 }
+static void store_1_odd(void) { // behind a size that is not a multiple of 8
+    size++;
+    store_1();
+}
+static void store_1_shrunk(void) {
+    allocate();
+    block = realloc(block, size - 8);
+    block[size - 8] = 'a';
+    free(block);
+}
 static void store_32(void) {
     allocate();
     store_at(size + 32);
@@ -271,6 +281,8 @@ static const struct {
     int sized; // runs with each size; else with none
 } attacks[] = {
     {"store-1", store_1, 1},
+    {"store-1-odd", store_1_odd, 1},
+    {"store-1-shrunk", store_1_shrunk, 1},
     {"store-32", store_32, 1},
     {"store-32-surrounded", store_32_surrounded, 1},
     {"store-run-32", store_run_32, 1},
