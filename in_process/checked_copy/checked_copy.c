@@ -4,11 +4,12 @@
 // calls its own functions.
 //
 // A check reads Keel's data and the block's state. It takes no lock, writes nothing, and works
-// before the start of the allocator and in a signal handler. Not checked: what is behind the first
-// slice of a large block; and in the secure flavour the source of a short copy, where the check
-// takes longer than the copy, and whether that of a longer one is live.
+// before the start of the allocator and in a signal handler. Not checked: where a copy ends
+// that begins behind the first slice of a large block; and in the secure flavour the source of a
+// short copy, where the check takes longer than the copy, and whether that of a longer one is live.
 #include "allocator/debug/debug.h"
 #include "allocator/large/large.h"
+#include "allocator/space/window.h"
 #include "os/thread.h"
 #include <stddef.h>
 
@@ -47,9 +48,20 @@ static KEEL_NOINLINE void require_within(const struct page* page, const char* ad
     if (inside > usable || bytes > usable - inside) fault(FAULT_COPY_END, address, usable);
 }
 
+// In a window, but not in a page of small blocks, nor in the first slice of a large one.
+static KEEL_NOINLINE void require_taken(const void* address) {
+    if (address_is_possible(address) && window_is_free(address_untagged(address)))
+        fault(FAULT_COPY_FREE, address, 0);
+}
+
 KEEL_INLINE void require(const void* address, size_t bytes, bool live) {
     const struct page* page = page_of_low(address);
-    if (KEEL_LIKELY(atomic_get(&page->owner) == 0) || bytes == 0) return;
+    if (bytes == 0) return;
+    if (KEEL_LIKELY(atomic_get(&page->owner) == 0)) {
+        bool in_window = page < page_map.dummy || page >= page_map.dummy + WINDOW_SLICES;
+        if (live && KEEL_UNLIKELY(in_window)) require_taken(address);
+        return;
+    }
     if (KEEL_DEBUG)
         debug_require_within(address, bytes);
     else

@@ -132,12 +132,23 @@ bool window_describes(const void* address) {
     return window != NULL && (atomic_get_acquire(&window->described) >> part_of(address) & 1) != 0;
 }
 
-bool window_owns(const void* address) {
+static struct superblock* superblock_at(const void* address) {
     struct window* window = window_find(address);
-    if (window == NULL) return false;
-    size_t slice = (uintptr_t)address % WINDOW_BYTES / SLICE_BYTES;
-    uint64_t open = atomic_get(&window->superblocks[slice / SUPERBLOCK_SLICES].open);
-    return (open >> (slice % SUPERBLOCK_SLICES) & 1) != 0;
+    if (window == NULL) return NULL;
+    return &window->superblocks[(uintptr_t)address % WINDOW_BYTES / SUPERBLOCK_BYTES];
+}
+static uint64_t slice_bit(const void* address) {
+    return UINT64_C(1) << ((uintptr_t)address / SLICE_BYTES % SUPERBLOCK_SLICES);
+}
+
+bool window_owns(const void* address) {
+    struct superblock* superblock = superblock_at(address);
+    return superblock != NULL && (atomic_get(&superblock->open) & slice_bit(address)) != 0;
+}
+
+bool window_is_free(const void* address) {
+    struct superblock* superblock = superblock_at(address);
+    return superblock != NULL && (atomic_get(&superblock->free) & slice_bit(address)) != 0;
 }
 
 // Claims a window for a partition. False: it is another one's.

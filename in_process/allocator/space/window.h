@@ -172,6 +172,10 @@ struct window* window_find(const void* address);
 // True if Keel gives out slices at this address, or has given it out.
 bool window_owns(const void* address);
 
+// True if the slice at this address is free: nothing of the program is there. Never where a
+// live block is, whatever other threads do.
+bool window_is_free(const void* address);
+
 // True if the process has a limit on its address space. Reads it: one system call.
 bool window_space_is_limited(void);
 
