@@ -145,20 +145,15 @@ pub fn advice(evidence: &Evidence<'_>, matters: Matters) -> Advice {
 
 /// What can be chosen; None if there is nothing to compare.
 fn choice<'a>(evidence: &'a Evidence<'a>, matters: Matters) -> Option<Choice<'a>> {
-    let allocators = evidence.allocators;
-    let competing = |one: &AllocatorFigures| !one.floor && !one.operations.is_empty();
-    let others = allocators.iter().filter(|one| competing(one)).count();
-    let used = used(evidence.comparison, allocators);
-    let c_library = |one: &AllocatorFigures| one.name == C_LIBRARY && competing(one);
-    let base = match used {
-        Used::Measured(index) => Some(index),
-        _ => {
-            allocators.iter().position(c_library).or_else(|| allocators.iter().position(competing))
-        }
-    };
-    let base = base.filter(|_| others > 1 && evidence.runs > 1)?;
+    let others = evidence.allocators.iter().filter(|one| competes(one)).count();
+    let base = base_of(evidence).filter(|_| others > 1 && evidence.runs > 1)?;
+    let used = used(evidence.comparison, evidence.allocators);
     let frame_ns = usual_frame_ns(&evidence.comparison.journal.frames);
     Some(Choice { all: evidence, matters, base, used, frame_ns })
+}
+
+fn competes(one: &AllocatorFigures) -> bool {
+    !one.floor && !one.operations.is_empty()
 }
 
 /// Half of the time between the marks is in frames that are no longer. So marks that follow each
@@ -175,9 +170,18 @@ fn usual_frame_ns(marks: &[u64]) -> f64 {
     lengths.iter().find(reaches_half).map_or(FRAME_NS, |length| *length as f64)
 }
 
-/// The allocator that all others are compared with.
+/// The allocator that all others are compared with: that of the program, if it was measured. It is
+/// known also where the runs are too few for an advice.
 pub fn base_of(evidence: &Evidence<'_>) -> Option<usize> {
-    choice(evidence, Matters::default()).map(|choice| choice.base)
+    let allocators = evidence.allocators;
+    match used(evidence.comparison, allocators) {
+        Used::Measured(index) => Some(index),
+        _ => {
+            let c_library =
+                allocators.iter().position(|one| one.name == C_LIBRARY && competes(one));
+            c_library.or_else(|| allocators.iter().position(competes))
+        }
+    }
 }
 
 impl Choice<'_> {

@@ -116,3 +116,16 @@ fn only_a_share_that_a_run_measures_exactly_is_a_price() {
     let threads = price_of(90_000_000);
     assert!(threads.contains("; its own threads use 540 ms per minute"), "{threads}");
 }
+
+fn judged(allocators: Vec<AllocatorResult>) -> crate::verdict::Verdict {
+    let comparison = compared(allocators, 10);
+    let figures = figures(&comparison, None);
+    crate::verdict::judge(&comparison, None, &figures, "program=0.1".parse().unwrap(), None)
+}
+
+#[test]
+fn the_programs_allocator_is_known_after_one_run() {
+    let field = vec![result("keel", &[50], MIB), result("glibc", &[100], MIB)];
+    let verdict = judged(field);
+    assert_eq!((verdict.base, verdict.advice.sentence.as_str()), (Some(1), ""));
+}
