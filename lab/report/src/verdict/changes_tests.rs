@@ -124,8 +124,38 @@ fn judged(allocators: Vec<AllocatorResult>) -> crate::verdict::Verdict {
 }
 
 #[test]
+fn an_open_decision_proposes_no_allocator() {
+    // `slower` is lower than the C library in each round, and `lowest` may be lower than both.
+    let verdict = judged(vec![
+        result("glibc", &[100, 300, 150, 120, 200], MIB),
+        result("slower", &[80, 250, 120, 95, 160], MIB),
+        result("lowest", &[40, 39, 41, 500, 40], MIB),
+    ]);
+    assert!(verdict.advice.is_undecided, "{verdict:?}");
+    assert_eq!(verdict.changes, []);
+}
+
+#[test]
+fn what_the_runs_do_not_limit_has_no_number() {
+    let wild = result("keel", &[1, 30_000, 2], MIB);
+    let verdict = judged(vec![result("glibc", &[100, 104, 101], MIB), wild]);
+    let text = verdict.advice.text();
+    assert!(text.contains("(95 % interval). The runs do not limit what it may cost."), "{text}");
+}
+
+#[test]
 fn the_programs_allocator_is_known_after_one_run() {
     let field = vec![result("keel", &[50], MIB), result("glibc", &[100], MIB)];
     let verdict = judged(field);
     assert_eq!((verdict.base, verdict.advice.sentence.as_str()), (Some(1), ""));
+}
+
+#[test]
+fn the_reason_why_no_line_is_named_is_true() {
+    let mut field = vec![result("glibc", &SLOW, MIB), result("keel", &SLOW, MIB)];
+    let note = judged(field.clone()).changes_note;
+    assert!(note.contains("compare without --raw none"), "{note}");
+    field[0].runs[0].raw = Some("run-glibc-0.parquet".to_owned());
+    let note = judged(field).changes_note;
+    assert!(note.contains("The recording has no call stacks"), "{note}");
 }

@@ -86,7 +86,10 @@ pub fn judge(
     let evidence = Evidence { comparison, calm, allocators, runs };
     let advice = advice(&evidence, matters);
     let code = code.map(|code| in_median(&evidence, code));
-    let changes = changes(&evidence, matters, code.as_deref().unwrap_or_default(), advice.other);
+    let mut changes =
+        changes(&evidence, matters, code.as_deref().unwrap_or_default(), advice.other);
+    // Neither the advice nor the table recommends an allocator while a lower one may be better.
+    changes.retain(|one| one.kind == "code" || !advice.is_undecided);
     let index = advice::base_of(&evidence);
     let base = index.map_or("", |base| allocators[base].name.as_str());
     let settings = settings(&evidence);
@@ -95,7 +98,12 @@ pub fn judge(
     let headline = headline(&criteria, runs);
     let cautions = cautions(comparison, calm, allocators, &criteria, operation, runs);
     Verdict {
-        changes_note: changes_note(&advice, &changes, !settings.is_empty(), code.is_some()),
+        changes_note: changes_note(
+            comparison,
+            &advice,
+            &changes,
+            [!settings.is_empty(), code.is_some()],
+        ),
         code: code.map_or_else(String::new, |code| code_sentence(&code, base)),
         advice,
         headline,
@@ -136,10 +144,10 @@ fn code_sentence(code: &[CodeCost], base: &str) -> String {
 }
 
 fn changes_note(
+    comparison: &Comparison,
     advice: &Advice,
     changes: &[Change],
-    has_settings: bool,
-    has_stacks: bool,
+    [has_settings, has_stacks]: [bool; 2],
 ) -> String {
     if advice.sentence.is_empty() {
         return String::new();
@@ -157,11 +165,16 @@ fn changes_note(
             format!("Nothing to gain: {} saves enough time to matter.", list(&measured))
         }
     };
-    let stacks = match has_stacks {
-        true => "",
-        false => {
+    let mut runs = comparison.allocators.iter().flat_map(|one| &one.runs);
+    let stacks = match (has_stacks, runs.any(|run| run.raw.is_some())) {
+        (true, _) => "",
+        (false, true) => {
             "The recording has no call stacks, so no line of the program can be named: record with \
              --stacks 16."
+        }
+        (false, false) => {
+            "The results contain no single calls, so no line of the program can be named: compare \
+             without --raw none."
         }
     };
     [nothing.as_str(), stacks].join(" ").trim().to_owned()

@@ -4,7 +4,7 @@ use super::{Advice, Choice, FEW_RUNS, Stake};
 use crate::verdict::cautions::remedy;
 use crate::verdict::price::calls_above;
 use crate::verdict::sentences::{NAMES, in_frame};
-use crate::words::duration;
+use crate::words::{WIDEST, duration};
 use keel_results::FRAME;
 use std::collections::BTreeMap;
 
@@ -80,11 +80,15 @@ impl Choice<'_> {
             _ => format!("of the recorded {}", duration(recorded as f64)),
         };
         let (name, base) = (self.name(index), self.name(self.base));
-        match ratio >= 1.0 {
-            true => {
+        match ratio {
+            WIDEST.. => format!(
+                "{name} may save up to {most} {of} (95 % interval). The runs do not limit what it \
+                 may cost."
+            ),
+            1.0.. => {
                 format!("{name} may save up to {most} {of}, or cost up to {least} (95 % interval).")
             }
-            false => format!(
+            _ => format!(
                 "{name} saves {least} to {most} {of} (95 % interval), if it alone is compared with \
                  {base}."
             ),
