@@ -7,7 +7,7 @@ const SITE_VALUES = [
   ["time in calls", 1, duration],
   ["slow calls", 3, count],
   ["calls with page faults", 4, count],
-  ["calls", 0, count],
+  ["calls", 0, count], // never 0
   ["requested bytes", 5, bytes],
 ];
 
@@ -35,23 +35,38 @@ const drawCallSites = () => {
   const largest = (row) => Math.max(...indices.map((index) => valueOf(row, index) ?? 0));
   const rows = facts.call_sites.rows.filter((row) => largest(row) > 0);
   rows.sort((a, b) => largest(b) - largest(a));
-  const body = rows.map((row) =>
-    make(
+  const body = rows.map((row) => {
+    const id = `site-${facts.call_sites.rows.indexOf(row) + 1}`;
+    return make(
       "tr",
-      { id: `site-${facts.call_sites.rows.indexOf(row) + 1}` },
+      { id, onclick: () => setLink(id) },
       siteName(row.calls, row.same_calls),
       ...indices.map((index) => {
         const value = valueOf(row, index);
         return make("td", { text: value === null ? "–" : format(value) });
       }),
-    ),
-  );
+    );
+  });
   const names = indices.map((index) => make("th", { scope: "col" }, nameTag(index)));
   const head = make("tr", {}, make("th", { class: "words", text: "call site" }), ...names);
   const table = { "aria-label": `Call sites by ${title}` };
   byId("sites").replaceChildren(
     make("table", table, make("thead", {}, head), make("tbody", {}, ...body)),
   );
+};
+
+/** Shows a call site and its callers: `site-3`. */
+const showSite = (id) => {
+  // A line of which the chosen value is 0 is not in the table.
+  if (!byId(id)) {
+    set({ siteValue: SITE_VALUES.findIndex(([name]) => name === "calls") });
+    flush();
+  }
+  const row = byId(id);
+  if (!row) return;
+  row.querySelector("details")?.toggleAttribute("open", true);
+  setLink(id);
+  reveal(row, "instant");
 };
 
 const setUpCallSites = () => {
@@ -71,9 +86,11 @@ const setUpCallSites = () => {
   const select = make("select", { "aria-label": "Value of the call sites" }, ...options);
   // The first value that is not 0 everywhere.
   const has = ([, at]) => rows.some((row) => row.values.some((values) => values?.[at] > 0));
-  select.value = Math.max(0, SITE_VALUES.findIndex(has));
   select.addEventListener("change", () => set({ siteValue: Number(select.value) }));
   byId("sites-toolbar").append(make("span", { class: "pick" }, select));
+  watch(["siteValue"], () => {
+    select.value = state.siteValue;
+  });
   watch(["shown", "theme", "siteValue"], drawCallSites);
-  set({ siteValue: Number(select.value) });
+  set({ siteValue: Math.max(0, SITE_VALUES.findIndex(has)) });
 };

@@ -110,7 +110,3 @@ const setUpComparisons = () => {
   watch(["comparison"], () => drawComparisons(all));
   invalidate(["comparison"]);
 };
-// Each comparison starts the page anew.
-window.addEventListener("hashchange", () => {
-  if (/^#\d+$/.test(location.hash)) location.reload();
-});

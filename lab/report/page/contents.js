@@ -2,13 +2,14 @@
 // frame and call site: `#percentiles-section`, `#call-keel-17`, `#frame-120`, `#site-3`. If the
 // page has several comparisons, the number of the comparison may be in front: `#2/frame-120`.
 
-const sections = () =>
-  [...document.querySelectorAll("main > section")].filter((section) => !section.hidden);
+const sections = () => [...document.querySelectorAll("main > section")];
 const headingOf = (section) => section.querySelector(":scope > h2");
 
 // The page opens with the decision and, where there is room, with the calls.
 const isOpenAtFirst = ({ id }) =>
-  id === "decision" || id === "comparisons-section" || (id === "calls" && window.innerWidth > 700);
+  id === "decision" ||
+  id === "comparisons-section" ||
+  (id === "calls" && window.innerWidth > 700 && comparisonElements.length < 2);
 
 const setFolded = (section, folded) => {
   const heading = headingOf(section);
@@ -17,10 +18,11 @@ const setFolded = (section, folded) => {
   heading.querySelector("button")?.setAttribute("aria-expanded", String(!folded));
 };
 
-/** Opens the section that contains an element. */
-const unfold = (element) => {
+/** Opens the section that contains an element, and scrolls to the element. */
+const reveal = (element, behavior = "auto") => {
   const section = element.closest("main > section");
   if (section) setFolded(section, false);
+  element.scrollIntoView({ block: "start", behavior });
 };
 
 const makeFoldable = (section) => {
@@ -41,23 +43,38 @@ const makeFoldable = (section) => {
   setFolded(section, !isOpenAtFirst(section));
 };
 
+/** The address of a part of the page, which contains the comparison if there are several. */
+const addressOf = (hash) =>
+  comparisonElements.length < 2 ? `#${hash}` : `#${currentComparison + 1}/${hash}`;
+
 const drawContents = () => {
-  const links = sections().map((section) =>
-    make("a", {
-      href: `#${section.id}`,
-      text: section.id === "decision" ? "Decision" : headingOf(section).textContent,
-      onclick: () => setFolded(section, false),
-    }),
-  );
-  byId("contents").replaceChildren(...links);
+  const listed = sections().map((section) => ({
+    section,
+    link: make("a", { href: addressOf(section.id), onclick: () => reveal(section) }),
+  }));
+  byId("contents").replaceChildren(...listed.map(({ link }) => link));
+  // A chart shows its section once it is known to have something to show, and may change its title.
+  const follow = () =>
+    listed.forEach(({ section, link }) => {
+      link.hidden = section.hidden;
+      link.textContent = section.id === "decision" ? "Decision" : headingOf(section).textContent;
+    });
+  const changes = new MutationObserver(follow);
+  for (const { section } of listed) {
+    changes.observe(section, { attributeFilter: ["hidden"] });
+    const heading = headingOf(section);
+    if (heading) changes.observe(heading, { childList: true, subtree: true });
+  }
+  follow();
   const seen = new Set();
   const mark = () => {
-    const first = sections().find((section) => seen.has(section));
-    links.forEach((link) => {
-      const isHere = first && link.getAttribute("href") === `#${first.id}`;
-      if (isHere) link.setAttribute("aria-current", "true");
-      else link.removeAttribute("aria-current");
+    const here = listed.find(({ section }) => seen.has(section));
+    listed.forEach((one) => {
+      if (one === here) one.link.setAttribute("aria-current", "true");
+      else one.link.removeAttribute("aria-current");
     });
+    // On a narrow screen the list is one line, which scrolls.
+    if (here) byId("contents").scrollLeft = here.link.offsetLeft - byId("contents").offsetLeft - 16;
   };
   const observer = new IntersectionObserver(
     (entries) => {
@@ -66,37 +83,50 @@ const drawContents = () => {
       );
       mark();
     },
-    { rootMargin: "-60px 0px -50% 0px" },
+    // A section is here from a little below the list on.
+    { rootMargin: "-100px 0px -50% 0px" },
   );
-  sections().forEach((section) => observer.observe(section));
+  listed.forEach(({ section }) => observer.observe(section));
+  // What is scrolled to is below the list, which may have several lines.
+  const below = () => {
+    document.documentElement.style.scrollPaddingTop = `${byId("contents").offsetHeight + 6}px`;
+  };
+  new ResizeObserver(below).observe(byId("contents"));
 };
 
 /** Puts a link to what is shown into the address, without an entry in the history. */
 const setLink = (hash) => {
   try {
-    const comparison = /^#\d+(?=\/|$)/.exec(location.hash)?.[0];
-    history.replaceState(null, "", comparison ? `${comparison}/${hash}` : `#${hash}`);
+    history.replaceState(null, "", addressOf(hash));
   } catch {
     /* some browsers deny it for file:// pages */
   }
 };
 
-const linkOfCall = (index, at) => `call-${facts.allocators[index].name}-${at}`;
+const linkOfCall = (index, at) => `call-${encodeURIComponent(facts.allocators[index].name)}-${at}`;
 
 /** Shows a frame in the charts. */
 const showFrame = (frame) => {
   const from = frameMarks?.[frame - 1];
   if (from === undefined) return;
   const to = frameMarks[frame] ?? facts.span_ns;
-  unfold(byId("calls"));
   setView(from, to);
   setLink(`frame-${frame}`);
-  byId("calls").scrollIntoView({ block: "start" });
+  reveal(byId("calls"));
+};
+
+/** What the address names, without the comparison; empty if it is no address of this page. */
+const namedByAddress = () => {
+  try {
+    return decodeURIComponent(location.hash.slice(1).replace(/^\d+(\/|$)/, ""));
+  } catch {
+    return "";
+  }
 };
 
 /** Shows what the address names. */
 const followLink = async () => {
-  const hash = decodeURIComponent(location.hash.slice(1)).replace(/^\d+(\/|$)/, "");
+  const hash = namedByAddress();
   const call = /^call-(.+)-(\d+)$/.exec(hash);
   const frame = /^frame-(\d+)$/.exec(hash);
   if (call) {
@@ -107,21 +137,28 @@ const followLink = async () => {
     if (outliers && at < outliers.length) await showCall(index, outliers, at);
   } else if (frame) {
     showFrame(Number(frame[1]));
+  } else if (/^site-\d+$/.test(hash)) {
+    showSite(hash);
   } else if (hash) {
     const element = byId(hash);
-    if (!element) return;
-    unfold(element);
-    element.scrollIntoView({ block: "start" });
+    if (element) reveal(element, "instant");
   }
 };
 
 const setUpContents = () => {
   sections().forEach(makeFoldable);
   drawContents();
-  window.addEventListener("hashchange", followLink);
+  document.querySelector(".skip").setAttribute("href", addressOf("calls"));
+  // Each comparison starts the page anew.
+  window.addEventListener("hashchange", () => {
+    if (numberInAddress() === currentComparison) followLink();
+    else location.reload();
+  });
+  let folded = [];
   window.addEventListener("beforeprint", () => {
-    sections().forEach((one) => setFolded(one, false));
+    folded = sections().filter((section) => section.classList.contains("folded"));
+    folded.forEach((section) => setFolded(section, false));
     document.querySelectorAll(".hitch-rest").forEach((card) => (card.open = true));
   });
-  followLink();
+  window.addEventListener("afterprint", () => folded.forEach((one) => setFolded(one, true)));
 };

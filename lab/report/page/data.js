@@ -2,11 +2,13 @@
 
 // A page may hold several comparisons; the number after # in its address selects one.
 const comparisonElements = [...document.querySelectorAll("script.comparison-facts")];
-const currentComparison = clamp(
-  (/^#(\d+)(?:\/|$)/.exec(location.hash)?.[1] ?? 1) - 1,
-  0,
-  comparisonElements.length - 1,
-);
+const numberInAddress = () =>
+  clamp(
+    (/^#(\d+)(?:\/|$)/.exec(location.hash)?.[1] ?? 1) - 1,
+    0,
+    comparisonElements.length - 1,
+  );
+const currentComparison = numberInAddress();
 const facts = JSON.parse(comparisonElements[currentComparison].textContent);
 const OPERATION_NAMES = ["malloc", "free", "calloc", "realloc", "aligned"];
 /** The name of a figure on the page: `p99.9` for `p999`. Other figures keep their names. */

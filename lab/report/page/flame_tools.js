@@ -118,7 +118,7 @@ const findInFlame = (site) => {
   const text = site.replace(/ \([^()]*\)$/, "");
   byId("stacks-toolbar").querySelector("input").value = text;
   set({ stackSearch: text, stack: 0 });
-  byId("stacks-section").scrollIntoView({ behavior: "smooth", block: "start" });
+  reveal(byId("stacks-section"));
 };
 
 /** The choice of the value, and of the allocator on which it was measured. */

@@ -97,7 +97,8 @@ const summarizePeriods = (index, inside) => {
 const showPeriod = (periods, period) => {
   const [from, to] = [periods.begin(period), periods.end(period)];
   setView(from - (to - from) * 2, to + (to - from) * 2);
-  byId("calls").scrollIntoView({ behavior: "smooth" });
+  if (periods.isFrames) setLink(`frame-${period + 1}`);
+  reveal(byId("calls"));
 };
 
 const goButton = (periods, period, text) =>

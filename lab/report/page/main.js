@@ -263,6 +263,7 @@ const start = async () => {
   setUpFacts();
   setUpComparisons();
   setUpNotes();
+  setUpContents();
   drawWorkload();
   setUpToolbar();
   watchAll();
@@ -277,10 +278,8 @@ const start = async () => {
   invalidate(["operation", "shown", "theme", "colour", "view"]);
   await loadAllFrames();
   setUpFrames();
-  drawHitches();
-  drawWorstFrame();
   invalidate(["budget", "shown"]);
-  setUpContents();
+  await Promise.all([drawHitches(), drawWorstFrame()]);
   let width = window.innerWidth;
   window.addEventListener("resize", () => {
     if (window.innerWidth === width) return; // a phone's address bar changes only the height
@@ -289,5 +288,7 @@ const start = async () => {
   });
   setUpPrinting();
   if (!facts.columns) document.documentElement.dataset.ready = "true";
+  // After everything above the parts that a link can name has its height.
+  requestAnimationFrame(followLink);
 };
 start();

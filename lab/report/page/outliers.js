@@ -133,14 +133,15 @@ const callsOfFrame = (outliers, frame) => {
  * details.
  */
 const showCall = async (index, outliers, at) => {
-  unfold(byId("calls"));
   const shown = new Set([...state.shown, index]);
-  set({ operation: OPERATION_NAMES[outliers.kind[at]], marks: true, shown });
+  // The flame graph may have selected the calls of another stack.
+  const stack = passesStack(outliers, at) ? state.stack : 0;
+  set({ operation: OPERATION_NAMES[outliers.kind[at]], marks: true, shown, stack });
   const half = facts.span_ns / 200;
   setView(outliers.time[at] - half, outliers.time[at] + half);
   const panel = panels.get(index);
   if (panel) panel.pointed = at;
   await pin(index, outliers, at);
   // The details push the charts down, so the page scrolls after they are shown.
-  byId("detail").scrollIntoView({ block: "start" });
+  reveal(byId("detail"));
 };

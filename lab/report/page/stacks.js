@@ -115,9 +115,8 @@ const passesStack = (outliers, at) =>
 
 /** Selects a call in the flame graph and scrolls to it. */
 const showInFlame = (node) => {
-  unfold(byId("stacks-section"));
   set({ stack: node });
-  byId("stacks-section").scrollIntoView({ behavior: "smooth", block: "start" });
+  reveal(byId("stacks-section"));
 };
 
 /** One call of a list: its function, which leads to the flame graph, and its place. */

@@ -44,6 +44,21 @@ fn the_same_calls_are_compared(window: &Window, folder: &Path) {
     assert_eq!(shown.collect::<Vec<_>>(), sentences);
 }
 
+/// A click on a line puts its address into that of the page, which then leads to it.
+fn a_line_has_an_address(window: &Window, folder: &Path) {
+    window.eval("document.querySelector('#sites summary').click()");
+    let address = window.eval("location.hash");
+    let id = address.as_str().unwrap().trim_start_matches('#');
+    assert!(id.starts_with("site-"), "{id}");
+    window.show_folded(&folder.join("report.html"), &format!("?again#{id}"));
+    window.wait_until_drawn();
+    let open = format!("document.querySelector('#{id} details').open");
+    assert_eq!(window.eval(&open), Value::Bool(true));
+    let [_, top, ..] = window.bounds_of(&format!("#{id}"));
+    assert!((0.0..900.0).contains(&top), "{id} is at {top}");
+    window.assert_no_problems();
+}
+
 const CHOOSE_CALLS: &str = "(() => { const s = document.querySelector('#sites-toolbar select'); \
      s.value = 4; s.dispatchEvent(new Event('change')); return true; })()";
 
@@ -76,5 +91,6 @@ fn call_sites_have_the_values_of_every_allocator_and_their_callers() {
     assert_eq!(number(&cells[4]), 5_000, "{cells:?}");
     the_same_calls_are_compared(&window, folder.path());
     window.assert_no_problems();
+    a_line_has_an_address(&window, folder.path());
     window.screenshot_of("call-sites", "document.querySelector('#sites-section')");
 }

@@ -14,12 +14,25 @@ use std::path::{Path, PathBuf};
 use window::{Window, screenshots};
 
 fn make_page(folder: &Path) -> PathBuf {
-    common::write(folder, 60_000, 3, 3);
+    make_page_of(&[folder], 3)
+}
+
+fn make_page_of(folders: &[&Path], allocators: usize) -> PathBuf {
+    let written = folders.iter().map(|folder| {
+        common::write(folder, 60_000, allocators, 3);
+        folder.to_path_buf()
+    });
+    let written: Vec<PathBuf> = written.collect();
     let options = keel_report::Options::default();
-    let report = keel_report::build(&[folder.to_path_buf()], options, &|_, _| {}).unwrap();
-    let page = folder.join("report.html");
+    let report = keel_report::build(&written, options, &|_, _| {}).unwrap();
+    let page = folders[0].join("report.html");
     std::fs::write(&page, report.html).unwrap();
     page
+}
+
+fn text(window: &Window, id: &str) -> String {
+    let found = window.eval(&format!("document.getElementById({id:?}).textContent"));
+    found.as_str().unwrap().replace('\u{a0}', " ")
 }
 
 /// Sentences that are on the screen twice.
@@ -90,5 +103,104 @@ fn the_picture_shows_the_programs_allocator_beside_another() {
     assert_eq!(window.number("document.querySelectorAll('#picture polyline').length"), 2.0);
     let label = window.eval("document.querySelector('#picture svg').getAttribute('aria-label')");
     assert!(label.as_str().unwrap().contains(" and "), "{label}");
+    window.assert_no_problems();
+}
+
+#[test]
+fn every_section_folds_and_the_contents_follow_what_is_shown() {
+    let Some(window) = Window::open(1280, 900, &screenshots()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    window.show_folded(&make_page(folder.path()), "");
+    window.wait_until_drawn();
+    // Also those that have nothing to show yet.
+    let without = "[...document.querySelectorAll('main > section:not(#decision)')].filter((s) => \
+        !s.querySelector(':scope > h2 > .fold')).map((s) => s.id)";
+    assert_eq!(window.eval(without), json!([]));
+    let differ = "(() => { const shown = [...document.querySelectorAll('main > \
+        section:not([hidden])')].map((s) => s.id); const links = \
+        [...document.querySelectorAll('#contents a:not([hidden])')].map((a) => \
+        a.getAttribute('href').slice(1)); return JSON.stringify(shown) !== JSON.stringify(links); \
+        })()";
+    assert_eq!(window.eval(differ), Value::Bool(false));
+    for hidden in ["true", "false"] {
+        window.eval(&format!("document.getElementById('lifetimes-section').hidden = {hidden}"));
+        window.wait_until_drawn();
+        assert_eq!(window.eval(differ), Value::Bool(false), "hidden = {hidden}");
+    }
+    window.eval("document.querySelector('#toolbar [data-value=free]').click()");
+    window.wait_until_drawn();
+    let link = "document.querySelector('#contents a[href$=percentiles-section]').textContent";
+    assert_eq!(window.eval(link), text(&window, "percentiles-title"));
+    // Printing unfolds all of it, but only on paper.
+    let folded = "document.querySelectorAll('main > .folded').length";
+    let before = window.number(folded);
+    window.print("folded.pdf");
+    assert_eq!((window.number(folded), before > 5.0), (before, true));
+    window.assert_no_problems();
+}
+
+#[test]
+fn links_of_several_comparisons_lead_to_theirs() {
+    let Some(window) = Window::open(1280, 900, &screenshots()) else { return };
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let page = make_page_of(&[folders[0].path(), folders[1].path()], 5);
+    window.show_folded(&page, "#2");
+    window.wait_until_drawn();
+    let length = window.number("document.documentElement.scrollHeight");
+    assert!(length <= 4000.0, "{length} px");
+    let second = text(&window, "comparisons-note");
+    window.eval("document.querySelector('#contents a[href$=memory-section]').click()");
+    assert_eq!(window.eval("location.hash"), "#2/memory-section");
+    window.show_folded(&page, "?again#2/memory-section");
+    window.wait_until_drawn();
+    assert_eq!(text(&window, "comparisons-note"), second);
+    assert_eq!(window.eval("document.querySelector('.skip').hash"), "#2/calls");
+    // An address of the other comparison shows that one.
+    window.eval("(() => { location.hash = '#1/frame-3'; })()");
+    let other = format!("document.getElementById('comparisons-note').textContent !== {second:?}");
+    window.until(&other);
+    window.until("document.documentElement.dataset.ready === 'true'");
+    window.wait_until_drawn();
+    assert_eq!(window.eval("location.hash"), "#1/frame-3");
+    window.assert_no_problems();
+}
+
+#[test]
+fn a_link_shows_its_section_at_the_top() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = make_page(folder.path());
+    // At 760 px the list has more lines.
+    for (width, id) in [(1280, "memory-section"), (760, "frames-section"), (390, "setup-section")] {
+        let Some(window) = Window::open(width, 900, &screenshots()) else { return };
+        window.show_folded(&page, &format!("#{id}"));
+        window.wait_until_drawn();
+        let [_, top, ..] = window.bounds_of(&format!("#{id}"));
+        let [_, _, _, list] = window.bounds_of("#contents");
+        // The last section is too short to be at the top.
+        let least = if id == "setup-section" { 700.0 } else { 12.0 };
+        assert!((list..list + least).contains(&top), "{id} is at {top}, below a list of {list}");
+        let [left, _, wide, _] = window.bounds_of("#contents [aria-current]");
+        assert!(left >= 0.0 && left + wide <= f64::from(width), "{left} + {wide} of {width}");
+        let here = window.eval("document.querySelector('#contents [aria-current]').hash");
+        assert!(id == "setup-section" || here == format!("#{id}"), "{here} instead of {id}");
+        window.assert_no_problems();
+    }
+}
+
+#[test]
+fn buttons_unfold_what_they_show_and_other_addresses_are_ignored() {
+    let Some(window) = Window::open(1280, 900, &screenshots()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let page = make_page(folder.path());
+    window.show_folded(&page, "#frames-section");
+    window.wait_until_drawn();
+    // What a button leads to is unfolded.
+    window.eval("document.querySelector('#calls .fold').click()");
+    window.eval("document.querySelector('#worst-frames tbody button').click()");
+    window.until("!document.getElementById('calls').classList.contains('folded')");
+    window.until("location.hash.startsWith('#frame-')");
+    // What is no address of the page is ignored.
+    window.show_folded(&page, "?other#100%");
+    window.wait_until_drawn();
     window.assert_no_problems();
 }

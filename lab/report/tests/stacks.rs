@@ -211,6 +211,13 @@ fn a_slow_call_shows_its_stack() {
     window.wait_until_drawn();
     let calls = texts(&window, "#detail ol.calls-of-stack button");
     assert_eq!(calls[0], summary.replace("Called in: ", ""), "{calls:?}");
+    // It is shown also if the flame graph has selected other calls.
+    let (row, share) = if summary.ends_with("0x1000") { (1, 0.1) } else { (2, 0.9) };
+    click(&window, row, share);
+    window.until("!document.getElementById('stack-filter').hidden");
+    window.eval("document.querySelector('#hitch article > p:last-child button').click()");
+    window.wait_until_drawn();
+    assert!(is_hidden(&window, "stack-filter"));
     // A call of the list leads to the flame graph.
     window.eval("document.querySelector('#detail ol.calls-of-stack button').click()");
     window.wait_until_drawn();
