@@ -45,8 +45,11 @@ const drawPicture = () => {
   const values = drawn.flatMap(({ points }) => points.map(([, ns]) => Math.max(ns, 1)));
   const [low, high] = [Math.log10(Math.min(...values)), Math.log10(Math.max(...values))];
   const span = Math.max(high - low, 0.5);
-  const labels = drawn[0].points.map(([label]) => label);
-  const x = (at) => left + ((width - left - right) * at) / Math.max(labels.length - 1, 1);
+  // Of one of them a percentile may be unknown, because too few calls are above it.
+  const isKnown = (label) => drawn.some(({ points }) => points.some(([one]) => one === label));
+  const labels = [...facts.percentiles.map(({ label }) => label), "worst"].filter(isKnown);
+  const x = (label) =>
+    left + ((width - left - right) * labels.indexOf(label)) / Math.max(labels.length - 1, 1);
   const y = (ns) =>
     height - bottom - ((height - top - bottom) * (Math.log10(Math.max(ns, 1)) - low)) / span;
   const text = (content, attributes) =>
@@ -59,8 +62,8 @@ const drawPicture = () => {
       text(duration(10 ** power), { x: left - 8, y: at + 4, "text-anchor": "end" }),
     );
   }
-  const axis = labels.map((label, at) =>
-    text(label, { x: x(at), y: height - 12, "text-anchor": "middle" }),
+  const axis = labels.map((label) =>
+    text(label, { x: x(label), y: height - 12, "text-anchor": "middle" }),
   );
   // The names do not overlap: each is below the one above it.
   const ends = drawn
@@ -72,7 +75,7 @@ const drawPicture = () => {
   const shift = Math.max(0, ends.at(-1).at + 18 - (height - bottom));
   const lines = drawn.map(({ index, points }) =>
     makeSvg("polyline", {
-      points: points.map(([, ns], at) => `${x(at)},${y(ns)}`).join(" "),
+      points: points.map(([label, ns]) => `${x(label)},${y(ns)}`).join(" "),
       fill: "none",
       stroke: styleOf(index).colour,
       "stroke-width": 2.5,

@@ -30,6 +30,19 @@ fn make_page_of(folders: &[&Path], allocators: usize) -> PathBuf {
     page
 }
 
+/// Changes the facts of a page.
+fn edit_facts(page: &Path, edit: impl Fn(&mut Value)) {
+    let html = std::fs::read_to_string(page).unwrap();
+    let (before, rest) = html.split_once("class=\"comparison-facts\"").unwrap();
+    let (id, rest) = rest.split_once('>').unwrap();
+    let (facts, after) = rest.split_once("</script>").unwrap();
+    let mut facts: Value = serde_json::from_str(facts).unwrap();
+    edit(&mut facts);
+    let facts = facts.to_string().replace('<', "\\u003c");
+    let html = format!("{before}class=\"comparison-facts\"{id}>{facts}</script>{after}");
+    std::fs::write(page, html).unwrap();
+}
+
 fn text(window: &Window, id: &str) -> String {
     let found = window.eval(&format!("document.getElementById({id:?}).textContent"));
     found.as_str().unwrap().replace('\u{a0}', " ")
@@ -202,5 +215,28 @@ fn buttons_unfold_what_they_show_and_other_addresses_are_ignored() {
     // What is no address of the page is ignored.
     window.show_folded(&page, "?other#100%");
     window.wait_until_drawn();
+    window.assert_no_problems();
+}
+
+#[test]
+fn a_percentile_that_one_allocator_lacks_moves_no_other_point() {
+    let Some(window) = Window::open(1280, 900, &screenshots()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let page = make_page(folder.path());
+    let points = "[...document.querySelectorAll('#picture polyline')].map((line) => \
+        line.getAttribute('points').split(' '))";
+    let draw = || -> Vec<Vec<String>> {
+        window.show_folded(&page, "");
+        window.wait_until_drawn();
+        serde_json::from_value(window.eval(points)).unwrap()
+    };
+    let mut all = draw();
+    edit_facts(&page, |facts| {
+        let base = facts["verdict"]["base"].as_u64().unwrap() as usize;
+        let malloc = &mut facts["allocators"][base]["operations"]["malloc"];
+        malloc["percentiles"].as_object_mut().unwrap().remove("p99").unwrap();
+    });
+    all[0].remove(2);
+    assert_eq!(draw(), all);
     window.assert_no_problems();
 }
