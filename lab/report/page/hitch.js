@@ -63,6 +63,16 @@ const worstFrame = () => {
   return own(worst) > 0 ? { index, frame: worst, inside: own(worst) } : null;
 };
 
+/** The slowest call of a frame among those that count for the time of the frame. */
+const worstCall = (outliers, frame) => {
+  const kernel = CAUSE.fault | CAUSE.syscall | CAUSE.slept;
+  const counts = (at) => {
+    const cause = outliers.cause[at];
+    return !(cause & CAUSE.interrupted) || (cause & kernel) > 0;
+  };
+  return callsOfFrame(outliers, frame).find(counts);
+};
+
 const drawWorstFrame = async () => {
   const box = byId("worst-frame");
   const found = worstFrame();
@@ -70,10 +80,9 @@ const drawWorstFrame = async () => {
   if (!found) return;
   const { index, frame, inside } = found;
   const [outliers] = await Promise.all([loadOutliers(index), loadStacks()]);
-  const calls = outliers ? callsOfFrame(outliers, frame) : [];
+  const worst = outliers ? worstCall(outliers, frame) : undefined;
   const button = (text, onclick) =>
     make("button", { type: "button", class: "link", text, onclick });
-  const worst = calls[0];
   const site = worst === undefined ? "" : siteText(outliers, worst);
   const slowest =
     worst === undefined
@@ -93,8 +102,9 @@ const drawWorstFrame = async () => {
       ` ${duration(median)} in calls${facts.lanes.length > 1 ? " of all threads together" : ""}, ` +
         "without calls that were only preempted" +
         `${runs > 1 ? ` (median of the worst frames of ${runs} runs)` : ""}. In the run of the ` +
-        "charts it is frame " +
-        `${frame.toLocaleString("en-US")}, recorded as ${duration(length)} long. ${slowest}`,
+        `charts it is frame ${frame.toLocaleString("en-US")}` +
+        `${runs > 1 ? ` with ${duration(inside)}` : ""}, recorded as ${duration(length)} long. ` +
+        slowest,
     ),
     make(
       "p",

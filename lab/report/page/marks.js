@@ -173,8 +173,9 @@ const sameCall = async (index, outliers, at) => {
   const rows = await Promise.all(
     drawn.map(async (one) => {
       const row = { index: one, ...(await loadProbes(one))[probe - 1] };
+      const took = outliers.latency[at];
       // The call may be of another run than the one that is drawn.
-      return one === index ? { ...row, took: outliers.latency[at] } : row;
+      return one === index && row.took !== took ? { ...row, took, nearFloor: false } : row;
     }),
   );
   return rows.sort((a, b) => a.took - b.took);

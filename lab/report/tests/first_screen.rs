@@ -154,7 +154,7 @@ fn a_hitch_of_a_run_that_is_not_drawn_is_shown() {
     let not_drawn = runs.iter().position(|run| run["raw"].is_null()).unwrap();
     let ticks = 90 * (common::TICKS_PER_NS * 1e6) as u32;
     runs[not_drawn]["outliers"] =
-        json!([{"row": 0, "start": 1, "ticks": ticks, "cause": CAUSE_FAULT, "faults": 7}]);
+        json!([{"row": 7, "start": 1, "ticks": ticks, "cause": CAUSE_FAULT, "faults": 7}]);
     std::fs::write(&path, results.to_string()).unwrap();
     let folders = [folder.path().to_path_buf()];
     let report = keel_report::build(&folders, keel_report::Options::default(), &|_, _| {}).unwrap();
@@ -173,6 +173,37 @@ fn a_hitch_of_a_run_that_is_not_drawn_is_shown() {
     window.until("!document.getElementById('detail').hidden");
     let detail = text(&window, "#detail");
     assert!(detail.starts_with("90 ms in ") && detail.contains("7 page faults"), "{detail}");
+    // The call of the drawn run was short; this one was not.
+    assert!(!detail.contains("keel, at least half of the time"), "{detail}");
+    assert!(!detail.contains("keel and "), "{detail}");
+    window.assert_no_problems();
+}
+
+#[test]
+fn the_call_of_the_worst_frame_is_one_that_counts_for_its_time() {
+    let Some(window) = Window::open(1280, 900, &screenshots()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let ms = (common::TICKS_PER_NS * 1e6) as u32;
+    let plant = |_: &str, journal: &common::Journal, ticks: &mut [u32], cause: &mut [u8]| {
+        let rows = (0..journal.op.len()).filter(|row| journal.frame[*row] == 20);
+        let slow = [(40 * ms, CAUSE_INTERRUPTED), (12 * ms, CAUSE_FAULT)];
+        for (row, call) in rows.zip(slow) {
+            (ticks[row], cause[row]) = call;
+        }
+    };
+    common::write_planted(folder.path(), 60_000, 3, 3, &plant);
+    let folders = [folder.path().to_path_buf()];
+    let report = keel_report::build(&folders, keel_report::Options::default(), &|_, _| {}).unwrap();
+    let page = folder.path().join("report.html");
+    std::fs::write(&page, report.html).unwrap();
+    window.show(&page);
+    window.wait_until_drawn();
+    let shown = text(&window, "#worst-frame");
+    assert!(shown.contains("it is frame 20 with 12."), "{shown}");
+    assert!(shown.contains("Its slowest call: 12 ms in "), "{shown}");
+    window.eval("document.querySelectorAll('#worst-frame button')[1].click()");
+    window.until("!document.getElementById('detail').hidden");
+    assert!(text(&window, "#detail h3").starts_with("12 ms in "));
     window.assert_no_problems();
 }
 
