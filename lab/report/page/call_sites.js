@@ -75,8 +75,8 @@ const setUpCallSites = () => {
   const { budget_ns: budget, slow_ns: slow, count: all, rows } = facts.call_sites;
   const limited = facts.frame_count ? "the calls of a frame together take" : "a call takes";
   byId("sites-note").textContent =
-    `The table shows ${rows.length} of ${count(all)} lines of the program: those with the ` +
-    `largest values. Lines with 0 are not shown. If ${limited} more than the budget of ` +
+    `The table shows ${rows.length} of ${pluralize(all, "line", "lines")} of the program: those ` +
+    `with the largest values. Lines with 0 are not shown. If ${limited} more than the budget of ` +
     `${duration(budget)}, the excess is time over the budget. ` +
     (facts.frame_count ? "It is divided among these calls. " : "") +
     `A call of more than ${duration(slow)} is slow. The text below a line states how long its ` +

@@ -73,7 +73,7 @@ const laneOf = (thread) => {
   return lane < 0 ? facts.lanes.length - 1 : lane;
 };
 const laneName = (lane) =>
-  facts.lanes[lane]?.thread == null ? "all other threads" : `thread ${facts.lanes[lane].thread}`;
+  facts.lanes[lane]?.thread == null ? "other threads" : `thread ${facts.lanes[lane].thread}`;
 
 // More calls of the first allocator, more calls of the second: orange and blue.
 const DIFFERENCE_HUES = [polar(55, 0.17), polar(255, 0.15)];

@@ -32,13 +32,13 @@ const timestamp = (ns, span = ns) => {
 const percent = (share) => {
   if (share === 0) return "0\u00a0%";
   const value = share * 100;
-  return value < 0.01
-    ? "<\u00a00.01\u00a0%"
-    : `${value.toFixed(value < 1 ? 2 : value < 10 ? 1 : 0)}\u00a0%`;
+  if (value < 0.01) return "<\u00a00.01\u00a0%";
+  if (value >= 10) return `${Math.round(value).toLocaleString("en-US")}\u00a0%`;
+  return `${value.toFixed(value < 1 ? 2 : 1)}\u00a0%`;
 };
 
 /** `1 run`, `5 runs` */
-const pluralize = (number, one, many) => `${number} ${number === 1 ? one : many}`;
+const pluralize = (number, one, many) => `${count(number)} ${number === 1 ? one : many}`;
 
 /** Replaces each `{name}` in a phrase by its value. */
 const fillPhrase = (phrase, values) => phrase.replace(/\{(\w+)\}/g, (_, name) => values[name]);

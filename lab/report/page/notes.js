@@ -89,7 +89,7 @@ const clockText = (clock) => {
 
 const factRows = () => {
   const { machine, settings, journal, clock } = facts;
-  const threads = `${journal.threads} ${journal.threads === 1 ? "thread" : "threads"}`;
+  const { runs, max_runs: most } = settings;
   return [
     ["Journal", joined([journal.name, journal.program !== journal.name && journal.program])],
     ["Operations", byName(journal.operations)],
@@ -98,13 +98,14 @@ const factRows = () => {
       "Recorded",
       joined([
         duration(journal.duration_ns),
-        threads,
-        `${count(journal.cross_thread_frees)} cross-thread frees`,
+        pluralize(journal.threads, "thread", "threads"),
+        pluralize(journal.cross_thread_frees, "cross-thread free", "cross-thread frees"),
       ]),
     ],
     [
       "Peak live memory",
-      `${bytes(journal.peak_live_bytes)} in ${count(journal.peak_live_objects)} objects; ` +
+      `${bytes(journal.peak_live_bytes)} in ` +
+        `${pluralize(journal.peak_live_objects, "object", "objects")}; ` +
         `${bytes(journal.total_bytes)} allocated during the recording`,
     ],
     [
@@ -113,11 +114,8 @@ const factRows = () => {
         `pace ${settings.pace}`,
         settings.evict_bytes && `between calls evict=${bytes(settings.evict_bytes)}`,
         `touch ${settings.touch}${settings.touch_timed ? ", timed" : ""}`,
-        `${
-          settings.max_runs > settings.runs
-            ? `${settings.runs} to ${settings.max_runs}`
-            : settings.runs
-        } runs of each allocator, in turn`,
+        `${most > runs ? `${runs} to ${most} runs` : pluralize(runs, "run", "runs")} of each ` +
+          "allocator, in turn",
         settings.serial ? "all on one thread" : "one thread for each recorded thread",
       ]),
     ],

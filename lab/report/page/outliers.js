@@ -29,7 +29,7 @@ const causeBar = (index, totals) => {
     { class: "cause-row" },
     nameTag(index),
     make("div", { class: "bar", role: "img", "aria-label": label }, ...parts),
-    make("span", { class: "figure", text: `${count(all)} calls` }),
+    make("span", { class: "figure", text: pluralize(all, "call", "calls") }),
   );
 };
 

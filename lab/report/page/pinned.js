@@ -53,6 +53,7 @@ const setUpPinned = () => {
     "such a page that are not live are pinned. A page without live blocks is pinned if there are " +
     "live blocks in the 64 KiB around it. The pinned bytes of a page are divided equally among " +
     "these blocks. The table shows the sums for the lines of the program that allocated the " +
-    `blocks. It shows ${rows.length} of ${count(all)} lines. Click a line to see its callers.`;
+    `blocks. It shows ${rows.length} of ${pluralize(all, "line", "lines")}. Click a line to see ` +
+    "its callers.";
   watch(["shown", "theme"], drawPinned);
 };

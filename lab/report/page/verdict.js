@@ -179,8 +179,8 @@ const drawWorkload = () => {
   const program = programName(facts.journal.program || facts.journal.name);
   putText(
     "workload",
-    `${count(total)} operations of ${program} were ` +
-      `replayed on ${list(rows)}, ` +
+    `${pluralize(total, "operation", "operations")} of ${program} ` +
+      `${total === 1 ? "was" : "were"} replayed on ${list(rows)}, ` +
       `${pluralize(runs, "run", "runs")} each. ${paceText(facts.settings.pace)}`,
   );
   putText(

@@ -240,3 +240,41 @@ fn a_percentile_that_one_allocator_lacks_moves_no_other_point() {
     assert_eq!(draw(), all);
     window.assert_no_problems();
 }
+
+#[test]
+fn one_of_a_kind_is_singular() {
+    let Some(window) = Window::open(1280, 900, &screenshots()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let page = make_page(folder.path());
+    edit_facts(&page, |facts| {
+        facts["journal"]["operations"] = json!({ "malloc": 1 });
+        facts["journal"]["peak_live_objects"] = json!(1);
+        facts["journal"]["cross_thread_frees"] = json!(1);
+        facts["settings"]["runs"] = json!(1);
+    });
+    window.show_folded(&page, "");
+    window.wait_until_drawn();
+    let workload = text(&window, "workload");
+    assert!(workload.starts_with("1 operation of synthetic"), "{workload}");
+    assert!(workload.contains(" was replayed on "), "{workload}");
+    let setup = text(&window, "facts-list");
+    for part in [" in 1 object; ", " · 1 cross-thread free", " · 1 run of each allocator"] {
+        assert!(setup.contains(part), "{part}: {setup}");
+    }
+    window.assert_no_problems();
+}
+
+#[test]
+fn without_scripts_the_page_says_what_it_needs() {
+    let Some(window) = Window::open(1280, 900, &screenshots()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let page = make_page(folder.path());
+    window.disable_scripts();
+    window.tab.navigate_to(&format!("file://{}", page.display())).unwrap();
+    window.tab.wait_until_navigated().unwrap();
+    window.screenshot("without-scripts.png", false);
+    let names: Vec<String> =
+        window.accessible_elements().into_iter().map(|(_, name)| name).collect();
+    let shown = names.join("\n");
+    assert!(shown.contains("needs JavaScript") && !shown.contains("Metrics"), "{shown}");
+}

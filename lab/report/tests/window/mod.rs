@@ -45,6 +45,7 @@ command!(MouseEvent, "Input.dispatchMouseEvent");
 command!(TouchDevice, "Emulation.setTouchEmulationEnabled");
 command!(AccessibilityTree, "Accessibility.getFullAXTree");
 command!(Pdf, "Page.printToPDF");
+command!(Scripts, "Emulation.setScriptExecutionDisabled");
 command!(EmulatedMedia, "Emulation.setEmulatedMedia");
 command!(EnableMetrics, "Performance.enable");
 command!(Metrics, "Performance.getMetrics");
@@ -181,6 +182,11 @@ impl Window {
 
     pub fn assert_no_problems(&self) {
         assert_eq!(self.eval("window.problems"), serde_json::json!([]));
+    }
+
+    /// From the next page on, the browser runs no scripts of pages.
+    pub fn disable_scripts(&self) {
+        self.tab.call_method(Scripts(json!({ "value": true }))).unwrap();
     }
 
     /// Emulates a touch screen.
