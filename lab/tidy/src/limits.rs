@@ -25,7 +25,7 @@ pub fn lengths(root: &Path, files: &[PathBuf]) -> Result<Findings> {
 }
 
 /// The most bytes of all tracked files in a folder, or of a file.
-const MOST_BYTES: [(&str, u64); 2] = [("", 10_600_000), ("bench/runs", 1_000_000)];
+const MOST_BYTES: [(&str, u64); 2] = [("", 10_700_000), ("bench/runs", 1_000_000)];
 /// Documents that must stay short, with their most lines.
 const SHORT: [(&str, usize); 2] = [("README.md", 150), ("CHANGELOG.md", 40)];
 
