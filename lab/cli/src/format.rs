@@ -1,6 +1,6 @@
 //! Numbers as text: thousands separated, sizes and times with units.
 
-pub use keel_results::text::count;
+pub use keel_results::text::{count, counted};
 use std::path::Path;
 
 /// Bytes with about three digits: `1.50 KiB`.
@@ -29,11 +29,6 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     let number: Option<u64> = digits.parse().ok().filter(|number| *number > 0);
     let bytes = number.and_then(|number| number.checked_mul(1 << shift));
     bytes.ok_or_else(|| "give a size such as 500000, 200K, 64M or 2G".to_owned())
-}
-
-/// A count with its noun, which takes an s unless the count is 1.
-pub fn counted(value: u64, noun: &str) -> String {
-    format!("{} {noun}{}", count(value), if value == 1 { "" } else { "s" })
 }
 
 /// A path as a word of a shell.
@@ -75,7 +70,6 @@ mod tests {
             ["17 ns", "1.50 µs", "181 s"]
         );
         assert_eq!([share(1, 3), share(0, 0)], ["33.33 %", "-"]);
-        assert_eq!([1, 1000].map(|one| counted(one, "free")), ["1 free", "1,000 frees"]);
     }
 
     #[test]

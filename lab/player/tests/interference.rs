@@ -70,7 +70,7 @@ fn runs_beside_other_programs_are_reported_and_repeated() {
         "every run has a position"
     );
     assert!(
-        comparison.notes.iter().any(|note| note.contains("were discarded")),
+        comparison.notes.iter().any(|note| note.contains("Discarded runs: ")),
         "{:?}",
         comparison.notes
     );

@@ -3,6 +3,7 @@
 use crate::sampler::Sampler;
 use keel_allocators::{Allocator, Kind};
 use keel_plan::{Orders, Plan, Results, State};
+use keel_results::text::{count, counted};
 use std::io::Read as _;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -200,8 +201,10 @@ fn judge(
         let detail = if message.is_empty() { String::new() } else { format!(": {message}") };
         let done = progress_of(results, rows).0;
         return Some(format!(
-            "it crashed with {} after about {done} of {rows} operations{detail}",
-            name(signal)
+            "it crashed with {} after about {} of {}{detail}",
+            name(signal),
+            count(done),
+            counted(rows, "operation")
         ));
     }
     if !status.success() || control.state() != State::Done {
@@ -212,13 +215,15 @@ fn judge(
     if refused > rows / MAX_REFUSED_SHARE && kind != Kind::Floor {
         let row = control.first_refused.load(Relaxed);
         let place = place(row);
-        return Some(format!("it returned NULL from {refused} of {rows} calls, first {place}"));
+        let calls = counted(rows, "call");
+        return Some(format!("it returned NULL from {} of {calls}, first {place}", count(refused)));
     }
     if corrupt > 0 {
         let row = control.first_corrupt.load(Relaxed);
         let place = place(row);
         return Some(format!(
-            "{corrupt} blocks did not hold what was written into them, first {place}"
+            "{} did not hold what was written there, first {place}",
+            counted(corrupt, "block")
         ));
     }
     None

@@ -23,6 +23,11 @@ pub fn count(value: u64) -> String {
     text
 }
 
+/// A count with its noun, which takes an s unless the count is 1.
+pub fn counted(value: u64, noun: &str) -> String {
+    format!("{} {noun}{}", count(value), if value == 1 { "" } else { "s" })
+}
+
 /// Three significant digits, as many as there are of a whole number.
 pub fn three_digits(value: f64) -> String {
     let decimals = if value >= 99.95 || value.fract() == 0.0 {
@@ -48,6 +53,11 @@ fn scaled(mut value: f64, step: f64, units: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_is_counted_as_one() {
+        assert_eq!([1, 1000].map(|one| counted(one, "free")), ["1 free", "1,000 frees"]);
+    }
 
     #[test]
     fn durations_have_three_digits_and_the_unit_that_fits() {

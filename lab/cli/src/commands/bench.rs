@@ -6,7 +6,7 @@ mod suite;
 mod tables;
 
 use crate::layout::Layout;
-use crate::{interrupt, output, progress};
+use crate::{format, interrupt, output, progress};
 use anyhow::{Context as _, Result, bail};
 use archive::Archive;
 use clap::Args;
@@ -245,7 +245,7 @@ fn line_of(sample: &Sample, done: usize, total: usize, terminal: bool) -> Option
             Some(format!("keel: {} on {} failed: {reason}", sample.workload, sample.allocator))
         }
         Outcome::Measured(_) if !terminal && (done.is_multiple_of(50) || done == total) => {
-            Some(format!("bench: {done} of {total} runs"))
+            Some(format!("bench: {done} of {}", format::counted(total as u64, "run")))
         }
         Outcome::Measured(_) => None,
     }

@@ -153,7 +153,7 @@ fn describe_verdict(verdict: &Verdict, rows: u64, line: &mut impl FnMut(String))
     match verdict {
         Verdict::NotChecked => {}
         Verdict::Valid => {
-            line(format!("\nvalid: all {} rows follow every rule", format::count(rows)))
+            line(format!("\nvalid: every rule holds for {}", format::counted(rows, "row")))
         }
         Verdict::Broken(violation) => line(format!("\nNOT VALID: {violation}")),
     }
@@ -307,8 +307,8 @@ fn describe_metadata(metadata: &Metadata, line: &mut impl FnMut(String)) {
     if metadata.memory.mapped_calls > 0 {
         let bytes = format::bytes(metadata.memory.mapped_bytes);
         line(format!(
-            "  mmap        {} calls by the program itself, {bytes}",
-            format::count(metadata.memory.mapped_calls)
+            "  mmap        {} by the program itself, {bytes}",
+            format::counted(metadata.memory.mapped_calls, "call")
         ));
     }
     for mark in &metadata.marks {
@@ -358,13 +358,13 @@ fn describe_memory(facts: &Facts, line: &mut impl FnMut(String)) {
     row(
         "allocated in total",
         facts.allocated_bytes,
-        format!("in {} objects", format::count(facts.objects)),
+        format!("in {}", format::counted(facts.objects, "object")),
     );
     row("peak of live bytes", peak.bytes, format!("at {}", format::nanoseconds(peak.bytes_at_ns)));
     row(
         "never freed",
         facts.leaked.bytes,
-        format!("in {} objects", format::count(facts.leaked.objects)),
+        format!("in {}", format::counted(facts.leaked.objects, "object")),
     );
     let at = format::nanoseconds(peak.objects_at_ns);
     line(format!("  {:<24}{:>14}  at {at}", "peak of live objects", format::count(peak.objects)));
@@ -406,10 +406,10 @@ fn describe_distributions(facts: &Facts, line: &mut impl FnMut(String)) {
 fn describe_frames(facts: &Facts, line: &mut impl FnMut(String)) {
     let Some(frames) = &facts.frames else { return };
     line(format!(
-        "\nframes: {} marks; {} operations before the first, {} after the last; most operations: \
+        "\nframes: {}; {} before the first, {} after the last; most operations: \
             {} in frame {}",
-        format::count(frames.marks),
-        format::count(frames.operations_before),
+        format::counted(frames.marks, "mark"),
+        format::counted(frames.operations_before, "operation"),
         format::count(frames.operations_after),
         format::count(frames.operations.max),
         frames.busiest,

@@ -326,9 +326,9 @@ fn report(command: &str, recorded: &Recorded, follow_children: bool, with_path: 
     if let Some(longest) = longest {
         let stops: u32 = recorded.visits.iter().map(|visit| visit.stops).sum();
         say!(
-            "{command}: one thread at a time was stopped {} times, for {:.1} ms at most, of \
+            "{command}: one thread at a time was stopped {}, for {:.1} ms at most, of \
              which it worked {:.1} ms; {stops} stops of ptrace",
-            recorded.visits.len(),
+            counted(recorded.visits.len() as u64, "time"),
             longest.pause.as_secs_f64() * 1e3,
             longest.work.as_secs_f64() * 1e3
         );
@@ -364,7 +364,7 @@ fn summary(journal: &Journal, with_program: bool, with_path: bool) -> String {
         }
     }
     if metadata.prologue > 0 {
-        text += &format!("; {} blocks were live at its start", format::count(metadata.prologue));
+        text += &format!("; {} live at its start", counted(metadata.prologue, "block"));
     }
     if journal.limited {
         text += "; ended at its limit";

@@ -116,7 +116,7 @@ fn describe(path: &Path, sliced: &Sliced) -> Result<()> {
         format::counted(sliced.written.rows - sliced.prologue, "operation"),
         format::counted(sliced.threads, "thread"),
         format::counted(sliced.frames, "frame mark"),
-        format::count(sliced.prologue),
+        format::counted(sliced.prologue, "block"),
         format::bytes(sliced.written.bytes),
     ))?;
     Ok(())

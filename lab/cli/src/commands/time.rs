@@ -164,7 +164,7 @@ fn text(measured: &[Measured]) -> String {
     const MARK_WIDTH: usize = 40;
     let mut text = String::new();
     for one in measured.iter().filter(|one| one.failure.is_none()) {
-        text += &format!("{}, {} runs\n", one.allocator, one.runs);
+        text += &format!("{}, {}\n", one.allocator, format::counted(one.runs.into(), "run"));
         text += &format!(
             "  {:<MARK_WIDTH$} {:>12} {:>10} {:>21} {:>8} {:>10} {:>10}\n",
             "at", "operations", "time", "least .. most", "ns/op", "live", "resident"

@@ -4,6 +4,7 @@ use super::session::Session;
 use crate::run::place;
 use crate::{Keep, Options, Pace};
 use keel_allocators::FLOOR;
+use keel_results::text::counted;
 use keel_results::{ALL_OPERATIONS, AllocatorResult, Comparison, FRAME, Imprecision, JournalFacts};
 
 /// What was read between calls, and how much of what was wanted.
@@ -52,32 +53,34 @@ impl Session<'_> {
             let done: usize =
                 comparison.allocators.iter().map(|allocator| allocator.runs.len()).sum();
             notes.push(format!(
-                "The comparison was stopped early. It contains the {done} runs that had finished, \
-                 including those of the null allocator."
+                "The comparison was stopped early. It contains the {} that had finished, \
+                 including those of the null allocator.",
+                counted(done as u64, "run")
             ));
         }
         if header.alive > comparison.machine.cpus {
             notes.push(format!(
-                "Up to {} threads shared {} processors. If the system ran another thread during a \
+                "Up to {} threads shared {}. If the system ran another thread during a \
                  call, the call is marked as preempted.",
-                header.alive, comparison.machine.cpus
+                header.alive,
+                counted(comparison.machine.cpus.into(), "processor")
             ));
         }
         if pace == Pace::Max && header.threads > 1 && !serial {
             notes.push(format!(
-                "At pace max, each thread runs as fast as it can, but at most {} operations ahead \
+                "At pace max, each thread runs as fast as it can, but at most {} ahead \
                  of the slowest thread. The order of operations of different threads can differ \
                  from the recording, and so can the memory over time.",
-                header.skew
+                counted(header.skew.into(), "operation")
             ));
         }
         notes.extend(of_eviction(comparison));
         let facts = &self.compiled.facts;
         if facts.prologue_blocks > 0 {
             notes.push(format!(
-                "{} blocks ({:.1} MiB in total) were live when the recording began. The replay \
-                 allocates them before the measurement starts. These allocations are not measured.",
-                keel_results::text::count(facts.prologue_blocks),
+                "When the recording began, {} ({:.1} MiB in total) existed already. The replay \
+                 allocates what existed before the measurement starts, and does not measure it.",
+                counted(facts.prologue_blocks, "block"),
                 facts.prologue_bytes as f64 / f64::from(1 << 20)
             ));
         }
@@ -125,9 +128,10 @@ impl Session<'_> {
         for (allocator, (calls, row)) in comparison.allocators.iter().zip(&self.refused) {
             if *calls > 0 {
                 notes.push(format!(
-                    "{} returned NULL from {calls} calls of a run. The first was {}. The results \
-                     do not include the blocks of these calls.",
+                    "{} returned NULL from {} of a run. The first was {}. The results do not \
+                     include the blocks that it did not allocate.",
                     allocator.name,
+                    counted(*calls, "call"),
                     place(*row)
                 ));
             }
@@ -220,7 +224,7 @@ fn notes_on_interference(comparison: &Comparison, notes: &mut Vec<String>) {
     if discarded > 0 {
         notes.push(format!(
             "Runs that the machine disturbed were repeated. Of a run and its repeats, only the \
-             least disturbed one counts. {discarded} runs were discarded ({}).",
+             least disturbed one counts. Discarded runs: {discarded} ({}).",
             by_allocator(comparison, |result| result.discarded.len())
         ));
     }
@@ -291,7 +295,8 @@ fn notes_on_precision(comparison: &Comparison, notes: &mut Vec<String>) {
                 FRAME => format!("time in calls per frame ({figure})"),
                 operation => format!("{operation} {figure}"),
             };
-            Some(format!("{figure} of {name} ({share:.1} %, {runs} runs)"))
+            let runs = counted(runs as u64, "run");
+            Some(format!("{figure} of {name} ({share:.1} %, {runs})"))
         })
         .collect();
     if !imprecise.is_empty() {

@@ -5,6 +5,7 @@ mod publish;
 
 pub use publish::list as list_site;
 
+use crate::format::counted;
 use crate::layout::Layout;
 use crate::{interrupt, output, progress, table};
 use anyhow::{Context as _, Result};
@@ -78,7 +79,8 @@ pub fn run(request: &Request) -> Result<ExitCode> {
     }
     output::print(&text(&log.suite))?;
     let page = log.folder().join("index.html");
-    say!("suite: {} runs, page in {}", log.suite.runs.len(), page.display());
+    let runs = counted(log.suite.runs.len() as u64, "run");
+    say!("suite: {runs}, page in {}", page.display());
     if stopped {
         say!("suite: stopped; the same command continues it");
         return Ok(ExitCode::from(130));
@@ -147,7 +149,7 @@ fn measure(session: &Session, log: &mut SuiteLog) -> Result<bool> {
     let bar = progress::estimated(session.total() as u64, "runs");
     let before = log.suite.runs.len();
     if before > 0 {
-        say!("suite: continues after {before} runs");
+        say!("suite: continues after {}", counted(before as u64, "run"));
     }
     let report = |state: &Progress| {
         bar.set_position(state.done as u64);
@@ -159,7 +161,7 @@ fn measure(session: &Session, log: &mut SuiteLog) -> Result<bool> {
             bar.suspend(|| say!("{line}"));
         }
         if !terminal && (state.done.is_multiple_of(50) || state.done == state.total) {
-            say!("suite: {} of {} runs, {left}", state.done, state.total);
+            say!("suite: {} of {}, {left}", state.done, counted(state.total as u64, "run"));
         }
     };
     session.run(log, report, stop)?;

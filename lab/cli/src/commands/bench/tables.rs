@@ -3,6 +3,7 @@
 use super::archive::Archive;
 use anyhow::Result;
 use keel_results::PERCENTILES;
+use keel_results::text::counted;
 use keel_workloads::bars::{self, Bar, Standing, three_digits};
 use keel_workloads::summary::{self, Metric, Over};
 use keel_workloads::{Suite, Workload};
@@ -24,7 +25,7 @@ pub fn markdown(archive: &Archive, with_bars: bool) -> Result<String> {
     let machine = &archive.machine;
     let mut text = format!(
         "# {} bench, {}\n\n{}, {} processors, {}, huge pages: {}; {}; commit {}; load before: {}; \
-            {} rounds{}.\n",
+            {}{}.\n",
         archive.suite_name(),
         archive.date,
         machine.cpu,
@@ -34,7 +35,7 @@ pub fn markdown(archive: &Archive, with_bars: bool) -> Result<String> {
         machine.libc,
         archive.commit,
         archive.load_before,
-        archive.runs,
+        counted(archive.runs.into(), "round"),
         if archive.stopped { " (stopped before the end)" } else { "" }
     );
     text += "\nMedian over the rounds, with minimum and maximum in brackets. The cost of \

@@ -2,7 +2,7 @@
 
 use crate::table::aligned;
 use keel_allocators::FLOOR;
-use keel_results::text::{bytes, count, duration};
+use keel_results::text::{bytes, count, counted, duration};
 use keel_results::{
     AllocatorResult, CAUSE_WORDS, Comparison, Interval, OPERATIONS, PERCENTILES, Percentile, Run,
     Summary, summary, supports_percentile,
@@ -73,7 +73,7 @@ fn latency_table(text: &mut String, comparison: &Comparison, operation: &str, ca
             interval.filter(|_| allocator.runs.len() > 1),
         ));
     }
-    let _ = writeln!(text, "\n{} {operation} calls in each run", count(calls));
+    let _ = writeln!(text, "\n{} in each run", counted(calls, &format!("{operation} call")));
     text.push_str(&aligned(&table));
 }
 
