@@ -1,6 +1,7 @@
 //! Data to standard output, messages to standard error, and files that are written whole or not at
 //! all.
 
+use crate::format::printable;
 use anyhow::{Context as _, Result};
 use keel_journal::Destination;
 use std::fmt;
@@ -21,7 +22,8 @@ macro_rules! say {
 /// Prints a line on stderr. If nobody can read it (the terminal was closed, the disk of the log is
 /// full), the line is lost and nothing else: `eprintln!` would panic, and clippy forbids it.
 pub fn line(text: fmt::Arguments<'_>) {
-    let _ = io::stderr().lock().write_all(format!("{text}\n").as_bytes());
+    let text = printable(&format!("{text}\n"));
+    let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
 /// Prints data. A reader that is gone (`keel info ... | head`, a closed terminal) is not an error;
@@ -32,6 +34,11 @@ pub fn print(text: &str) -> io::Result<()> {
         Err(error) if is_reader_gone(&error) => Ok(()),
         result => result,
     }
+}
+
+/// Prints a text for people, in which names may contain what a terminal obeys.
+pub fn print_text(text: &str) -> io::Result<()> {
+    print(&printable(text))
 }
 
 fn is_reader_gone(error: &io::Error) -> bool {

@@ -173,6 +173,21 @@ fn a_terminal_obeys_no_name_of_a_journal() {
     let info = keel(folder.path(), &["info", "a.journal.parquet"], b"");
     let shown = String::from_utf8(info.stdout).unwrap();
     assert!(shown.contains(r"\u{1b}[31mred") && !shown.contains('\x1b'), "{shown}");
+    std::fs::write(folder.path().join("in.txt"), "a 10 20 0 5\n").unwrap();
+    for arguments in [
+        &["info", "no\x1b[31m"][..],
+        &["import", "in.txt", "-o", "b\x1b[31m.journal.parquet"],
+        &["slice", "--to", "1", "a.journal.parquet", "-o", "c\x1b[31m.journal.parquet"],
+        &["check", "--zone", "thread=\x1b[31m", "a.journal.parquet"],
+        &["time", "a.journal.parquet", "-a", "no\x1b[31m"],
+    ] {
+        let shown = messages(&keel(folder.path(), arguments, b""));
+        assert!(shown.contains(r"\u{1b}[31m") && !shown.contains('\x1b'), "{shown}");
+    }
+    let one = keel(folder.path(), &["import", "in.txt", "-o", "one.journal.parquet"], b"");
+    assert!(one.status.success(), "{}", messages(&one));
+    let info = keel(folder.path(), &["info", "one.journal.parquet"], b"");
+    assert!(messages(&info).contains("in 1 object\n"), "{}", messages(&info));
 }
 
 #[test]

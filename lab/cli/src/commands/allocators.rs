@@ -34,7 +34,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     if arguments.json {
         print_json(&described)?;
     } else {
-        output::print(&table(&described))?;
+        output::print_text(&table(&described))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -156,7 +156,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
         let program = layout.private("keel-workload")?;
         let known = keel_workloads::list(&program).map_err(anyhow::Error::msg)?;
         if arguments.list {
-            output::print(&listing(&known))?;
+            output::print_text(&listing(&known))?;
             return Ok(ExitCode::SUCCESS);
         }
         if let Some(output) = arguments.output.as_ref().filter(|output| output.exists()) {
@@ -275,7 +275,7 @@ fn show(arguments: &Arguments, archive: &Archive) -> Result<()> {
     } else {
         tables::text(archive, arguments.bars)?
     };
-    output::print(&text)?;
+    output::print_text(&text)?;
     Ok(())
 }
 

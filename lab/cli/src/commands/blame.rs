@@ -190,9 +190,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             })).collect::<Vec<_>>(),
         }))?;
     } else {
-        output::print(&table::text(&shown))?;
+        output::print_text(&table::text(&shown))?;
         if !totals.is_empty() {
-            output::print(&pinned::text(&totals))?;
+            output::print_text(&pinned::text(&totals))?;
         }
     }
     warnings(&profile).iter().for_each(|warning| say!("note: {warning}"));
@@ -205,7 +205,7 @@ pub fn print_top(journal: &Path, count: usize) -> Result<()> {
     let sort = chosen_column(&profile, None, None, "--sort")?;
     let sites = keel_blame::sites(&profile, sort, 1, Place::Line, &[]);
     output::print("\n")?;
-    output::print(&table::text(&table::Shown {
+    output::print_text(&table::text(&table::Shown {
         profile: &profile,
         sites: &sites,
         sort,

@@ -7,6 +7,7 @@ mod json;
 mod runs;
 
 use super::blame;
+use crate::format::printable;
 use crate::output;
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
@@ -273,10 +274,10 @@ fn report(text: &str) -> Result<(Format, PathBuf), String> {
 
 fn render(format: Format, findings: &Findings) -> Result<String> {
     Ok(match format {
-        Format::Text => formats::text(findings),
-        Format::Markdown => formats::markdown(findings),
-        Format::Github => formats::github(findings),
-        Format::Junit => formats::junit(findings),
+        Format::Text => printable(&formats::text(findings)),
+        Format::Markdown => printable(&formats::markdown(findings)),
+        Format::Github => printable(&formats::github(findings)),
+        Format::Junit => printable(&formats::junit(findings)),
         Format::Sarif => json::pretty(&json::sarif(findings))?,
         Format::Json => json::pretty(&json::everything(findings))?,
         Format::Benchmark => json::pretty(&json::benchmark(findings))?,

@@ -434,12 +434,12 @@ fn print(json: bool, outcome: &Outcome, folder: &Path) -> Result<()> {
         let json = table::json(&outcome.comparison, folder);
         output::print_json(&json)?;
     } else {
-        output::print(&table::text(&outcome.comparison))?;
-        output::print(&format!(
+        output::print_text(&table::text(&outcome.comparison))?;
+        output::print_text(&format!(
             "\n{}",
             keel_report::chart(&outcome.comparison, "malloc", CHART_WIDTH)
         ))?;
-        output::print(&format!("\n{}", keel_report::verdict(&outcome.comparison, folder)?))?;
+        output::print_text(&format!("\n{}", keel_report::verdict(&outcome.comparison, folder)?))?;
     }
     for note in &outcome.comparison.notes {
         say!("note: {note}");

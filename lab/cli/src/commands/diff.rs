@@ -68,7 +68,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         });
         output::print_json(&json)?;
     } else {
-        output::print(&text(&found, arguments.all))?;
+        output::print_text(&text(&found, arguments.all))?;
     }
     warnings.iter().for_each(|warning| say!("note: {warning}"));
     let worse = limit.is_some_and(|limit| {

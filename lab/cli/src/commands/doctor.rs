@@ -38,7 +38,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
         });
         output::print_json(&json)?;
     } else {
-        output::print(&text(&findings))?;
+        output::print_text(&text(&findings))?;
     }
     let broken = findings.iter().any(|finding| finding.level == Level::Bad);
     Ok(if broken { ExitCode::FAILURE } else { ExitCode::SUCCESS })

@@ -157,7 +157,7 @@ fn report(summary: &Summary, journal: &Path, seconds: f64) -> Result<()> {
     for (kind, count) in &summary.repairs {
         text += &format!("  repaired {:>9}  {kind}\n", format::count(*count));
     }
-    output::print(&text)?;
+    output::print_text(&text)?;
     say!(
         "{} of text in {seconds:.2} s, {:.0} MB/s",
         format::bytes(summary.text_bytes),

@@ -66,7 +66,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     if arguments.json {
         output::print(&(json(&reader, &facts, top.as_ref(), &verdict)? + "\n"))?;
     } else {
-        output::print(&text(&reader, &facts, top.as_ref(), &verdict))?;
+        output::print_text(&text(&reader, &facts, top.as_ref(), &verdict))?;
     }
     Ok(verdict.exit_code())
 }
@@ -91,12 +91,12 @@ fn run_sampled(arguments: &Arguments, reader: &Reader, totals: &Totals) -> Resul
         }))?;
     } else {
         let mut out = String::new();
-        let mut line = |text: String| out += &(format::printable(text.trim_end()) + "\n");
+        let mut line = |text: String| out += &(text.trim_end().to_owned() + "\n");
         line(format!("{}: {}", reader.path().display(), format::bytes(reader.bytes())));
         describe_metadata(reader.metadata(), &mut line);
         sampled::text(totals, reader.metadata(), &mut line);
         describe_verdict(&verdict, reader.rows(), &mut line);
-        output::print(&out)?;
+        output::print_text(&out)?;
     }
     Ok(verdict.exit_code())
 }
@@ -114,7 +114,7 @@ pub fn print_top(journal: &Path, count: usize, stacks: u32) -> Result<bool> {
     let mut text = String::new();
     let no_sites = if stacks > 0 { "no call had a stack" } else { WITHOUT_STACKS };
     top::text(&top, no_sites, &mut |line| text += &(line + "\n"));
-    output::print(&format::printable(&text))?;
+    output::print_text(&text)?;
     Ok(!top.sites.is_empty())
 }
 
@@ -207,7 +207,7 @@ fn bytes_per_operation(reader: &Reader) -> f64 {
 fn text(reader: &Reader, facts: &Facts, top: Option<&top::Top>, verdict: &Verdict) -> String {
     let mut out = String::new();
     let mut line = |text: String| {
-        out.push_str(&format::printable(text.trim_end()));
+        out.push_str(text.trim_end());
         out.push('\n');
     };
     line(format!(

@@ -73,7 +73,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     if arguments.markdown {
         for folder in &arguments.folders {
-            output::print(&keel_report::markdown(folder, arguments.matters)?)?;
+            output::print_text(&keel_report::markdown(folder, arguments.matters)?)?;
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -106,14 +106,14 @@ fn print_pairs(arguments: &Arguments, a: &str, b: &str) -> Result<ExitCode> {
     }
     for (folder, pair) in arguments.folders.iter().zip(&all) {
         if arguments.markdown {
-            output::print(&format!("{}\n", pair.markdown()))?;
+            output::print_text(&format!("{}\n", pair.markdown()))?;
             continue;
         }
         if all.len() > 1 {
-            output::print(&format!("{}\n", folder.display()))?;
+            output::print_text(&format!("{}\n", folder.display()))?;
         }
         let rows: Vec<Vec<String>> = pair.table().into_iter().map(Vec::from).collect();
-        output::print(&format!("{}\n{}\n", table::aligned(&rows), pair.words))?;
+        output::print_text(&format!("{}\n{}\n", table::aligned(&rows), pair.words))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -110,8 +110,8 @@ fn nothing(arguments: &Arguments) -> String {
 }
 
 fn describe(path: &Path, sliced: &Sliced) -> Result<()> {
-    output::print(&format!(
-        "{}: {}, {}, {}; {} blocks were live at its start; {}\n",
+    output::print_text(&format!(
+        "{}: {}, {}, {}; {} live at its start; {}\n",
         path.display(),
         format::counted(sliced.written.rows - sliced.prologue, "operation"),
         format::counted(sliced.threads, "thread"),

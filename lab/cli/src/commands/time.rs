@@ -61,7 +61,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     if arguments.json {
         output::print_json(&measured)?;
     } else {
-        output::print(&text(&measured))?;
+        output::print_text(&text(&measured))?;
     }
     if timing.skipped > 0 {
         say!(

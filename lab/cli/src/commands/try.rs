@@ -154,7 +154,7 @@ fn finish(
     report::write_report(std::slice::from_ref(&files.results), &files.page, matters)?;
     // The page is complete, whether or not somebody can read this.
     let verdict = keel_report::verdict(&outcome.comparison, &files.results)?;
-    let _ = output::print(&format!("\n{verdict}\nThe page: {}\n", files.page.display()));
+    let _ = output::print_text(&format!("\n{verdict}\nThe page: {}\n", files.page.display()));
     if outcome.stopped {
         say!("keel: interrupted; the page shows the rounds that were complete");
         go_on(arguments, files, "compare --force");

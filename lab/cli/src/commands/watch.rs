@@ -140,7 +140,7 @@ impl Shown {
         } else if self.json {
             output::print(&format!("{}\n", self.view.json(now)))?;
         } else {
-            output::print(&format!("{}\n", self.view.line(now)))?;
+            output::print_text(&format!("{}\n", self.view.line(now)))?;
         }
         match &self.page {
             Some(path) => write_page(path, &self.view.lines(now)),
@@ -158,7 +158,7 @@ impl Shown {
         let mut last = recorded.watched.iter().filter(|now| !is_empty(now));
         last.try_for_each(|now| self.show(now))?;
         if let Some(now) = recorded.watched.last().filter(|_| !self.json) {
-            output::print(&format!("{}\n", self.view.totals(now)))?;
+            output::print_text(&format!("{}\n", self.view.totals(now)))?;
         }
         if recorded.still_runs {
             say!("keel watch: note: the program still runs");

@@ -77,7 +77,7 @@ pub fn run(request: &Request) -> Result<ExitCode> {
     if let Some(site) = &request.publish {
         publish::publish(&request.folder, site)?;
     }
-    output::print(&text(&log.suite))?;
+    output::print_text(&text(&log.suite))?;
     let page = log.folder().join("index.html");
     let runs = counted(log.suite.runs.len() as u64, "run");
     say!("suite: {runs}, page in {}", page.display());

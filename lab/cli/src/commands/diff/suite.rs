@@ -43,7 +43,7 @@ pub fn run(before: &Path, after: &Path, limit: Option<f64>, as_json: bool) -> Re
         });
         output::print_json(&entries.collect::<Vec<_>>())?;
     } else {
-        output::print(&text(&changes))?;
+        output::print_text(&text(&changes))?;
     }
     if before.head.machine != after.head.machine {
         say!("note: the suites were run on different machines");

@@ -40,7 +40,7 @@ pub fn import(
         }
         Kind::Journal => recordings::skip(input, journal, skip_modules)?,
     };
-    output::print(&text)?;
+    output::print_text(&text)?;
     Ok(Some(ExitCode::SUCCESS))
 }
 
