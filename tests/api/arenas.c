@@ -6,6 +6,7 @@
 #include <keel/arena.h>
 #include <keel/heap.h>
 #include <keel/runtime.h>
+#include <keel/statistics.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -411,6 +412,14 @@ static void* begins_and_ends(void* argument) {
     kl_free(block);
     kl_free(kl_malloc(100));
     kl_thread_done();
+    kl_thread_done();
+    struct kl_thread info;
+    kl_thread_info(&info);
+    CHECK(info.pages == 0);
+    CHECK(kl_thread_init());
+    kl_free(kl_malloc(100));
+    kl_thread_info(&info);
+    CHECK(info.pages > 0);
     kl_thread_done();
     return argument;
 }

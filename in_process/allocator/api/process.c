@@ -32,6 +32,7 @@ static void on_thread_exit(void* heap) {
     (void)user_heap_set_default(NULL);
     if (is_first) keeper_end();
     heap_leave();
+    thread_heap = (struct heap*)&heap_gone; // also without a heap: this may be the last round
 }
 
 static void report_refused(const char* entry) {

@@ -62,7 +62,9 @@ bool kl_thread_init(void) {
 }
 void kl_thread_done(void) {
     (void)user_heap_set_default(NULL);
+    if (!heap_is_real(thread_heap)) return;
     heap_leave();
+    thread_heap = (struct heap*)&heap_none; // not for good
 }
 
 size_t kl_limit(size_t bytes) {
