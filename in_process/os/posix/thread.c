@@ -129,8 +129,9 @@ static void* thread_main(void* run) {
     return NULL;
 }
 
-// Not with the scheduling of the thread that starts it, which may be a realtime thread: POSIX leaves
-// the default to the system. glibc takes the priority, too, from that thread unless it is set.
+// Not with the scheduling of the thread that starts it, which may be a realtime thread: POSIX
+// leaves the default to the system. glibc takes the priority, too, from that thread unless it is
+// set.
 static void schedule_as_usual(pthread_attr_t* attributes) {
     struct sched_param usual;
     if (pthread_attr_getschedparam(attributes, &usual) != 0) return;
