@@ -3,19 +3,32 @@
 //
 // Only at current pages: the keeper may be changing the others. Other threads may be freeing
 // blocks, and a handler of a signal that interrupted malloc or free may have called exit. So these
-// are left out: a state that is zero (its block is being zeroed), chains, whose links a refill
-// removes, and the last blocks carved, unless the memory was zero before. The first block of a bin
-// may be live.
+// are left out: a state that is zero (its block is being zeroed), a live block in a list, links and
+// hints, which a refill removes, the first block of a bin, which malloc may be taking, and the last
+// blocks carved, unless the memory was zero before.
 #include "allocator/heap/last_look.h"
 #include "allocator/heap/bin.h"
 
-static void look_at_bin(const struct heap* heap, unsigned size_class) {
-    const uint32_t block_bytes = size_class_bytes[size_class];
-    const struct block* block = NULL;
-    for (unsigned i = 0; (block = bin_at(heap, size_class, i, block)) != NULL; i++) {
-        bool live = *block_state(block, block_bytes) == block_mask(block);
-        if (live && i == 0) continue;
-        if (block_differs_from_free(block, block_bytes) != 0) block_fault_in_bin(block);
+// A link to a block of the page, or to none; or a hint.
+static bool may_have_link(const struct page* page, const struct block* block) {
+    const struct block* next = block_next(block);
+    if (block->next != NULL && (next == NULL || page_reaches(page, next))) return true;
+    uint64_t hint = queue_has_hints(page) ? ((const block_word*)block)[1] : 0;
+    return hint != 0 && hint <= UINT16_MAX;
+}
+
+// In the queue or in a bin.
+static void look_at_free(const struct page* page, const struct block* block) {
+    const uint64_t state = *block_state(block, page->block_bytes);
+    if (!state_is_free(state, block_mask(block)) || may_have_link(page, block)) return;
+    if (block_differs_from_free(block, page->block_bytes) != 0) block_fault_in_bin(block);
+}
+
+static void look_at_bin(const struct heap* heap, const struct page* page) {
+    const struct block* block = bin_first(heap, page->size_class);
+    for (unsigned i = 1; block != NULL; i++) {
+        block = bin_at(heap, page->size_class, i, block);
+        if (block != NULL) look_at_free(page, block);
     }
 }
 
@@ -24,7 +37,7 @@ static void look_at_queue(const struct page* page) {
     const struct block* block;
     for (unsigned i = 0; i < LAST_LOOK_BLOCKS; i++) {
         if ((block = queue_next_alone(page, &position)) == NULL) return;
-        if (block_differs_from_free(block, page->block_bytes) != 0) block_fault_in_bin(block);
+        if (page_begins_block(page, block)) look_at_free(page, block);
     }
 }
 
@@ -45,7 +58,7 @@ void heap_look_last(const struct heap* heap) {
     for (unsigned c = 1; c < CLASS_COUNT; c++) {
         const struct page* page = heap->current[c];
         if (page == NULL) continue;
-        look_at_bin(heap, c);
+        look_at_bin(heap, page);
         look_at_queue(page);
         look_at_states(page);
     }

@@ -76,7 +76,9 @@ void queue_end_rows(struct page* page);
 KEEL_INLINE bool queue_try_push(struct page_use* use, const struct block* block) {
     KEEL_ASSERT(queue_row_start(use->queue_end) != use->queue_end);
     uint16_t* end = use->queue_end;
+    atomic_order_for_signals(); // what is in the queue is free, also for heap/last_look.c
     *end++ = queue_entry(block);
+    atomic_order_for_signals();
     if (KEEL_UNLIKELY((uintptr_t)end % QUEUE_ROW_BYTES == 0)) return false;
     use->queue_end = end;
     return true;
