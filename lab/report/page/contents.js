@@ -25,6 +25,17 @@ const reveal = (element, behavior = "auto") => {
   element.scrollIntoView({ block: "start", behavior });
 };
 
+const LONGEST_PX = 4000;
+const FOLDED_PX = 50;
+
+/** Folds the calls if the page would be too long with them, because the decision is long. */
+const keepShort = () => {
+  // These may still appear, folded.
+  const late = [byId("sizes-section"), byId("lifetimes-section")].filter(({ hidden }) => hidden);
+  const length = document.documentElement.scrollHeight + late.length * FOLDED_PX;
+  if (length > LONGEST_PX) setFolded(byId("calls"), true);
+};
+
 const makeFoldable = (section) => {
   const heading = headingOf(section);
   if (!heading || section.id === "decision") return;

@@ -289,6 +289,9 @@ const start = async () => {
   setUpPrinting();
   if (!facts.columns) document.documentElement.dataset.ready = "true";
   // After everything above the parts that a link can name has its height.
-  requestAnimationFrame(followLink);
+  requestAnimationFrame(() => {
+    keepShort();
+    followLink();
+  });
 };
 start();

@@ -242,6 +242,24 @@ fn a_percentile_that_one_allocator_lacks_moves_no_other_point() {
 }
 
 #[test]
+fn a_long_decision_leaves_the_calls_folded() {
+    let Some(window) = Window::open(1280, 900, &screenshots()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let page = make_page_of(&[folder.path()], 5);
+    let sentences: Vec<String> = (0..80).map(|at| format!("Sentence {at}.")).collect();
+    edit_facts(&page, |facts| facts["verdict"]["unseen"] = json!(sentences));
+    window.show_folded(&page, "");
+    window.wait_until_drawn();
+    let length = window.number("document.documentElement.scrollHeight");
+    assert!(length <= 4000.0, "{length} px");
+    window.show_folded(&page, "?again#calls");
+    window.wait_until_drawn();
+    let folded = "document.getElementById('calls').classList.contains('folded')";
+    assert_eq!(window.eval(folded), Value::Bool(false));
+    window.assert_no_problems();
+}
+
+#[test]
 fn one_of_a_kind_is_singular() {
     let Some(window) = Window::open(1280, 900, &screenshots()) else { return };
     let folder = tempfile::tempdir().unwrap();

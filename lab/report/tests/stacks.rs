@@ -199,6 +199,20 @@ fn who_holds_memory_is_a_table_where_it_is_known() {
 }
 
 #[test]
+fn the_page_ends_below_its_last_line() {
+    let Some(window) = Window::open(1280, 900, &screenshots()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    window.show_folded(&make_page(folder.path()).0, "");
+    window.wait_until_drawn();
+    // A program with deep stacks.
+    window.eval("document.querySelector('.chart.flame').style.height = '900px'");
+    let below = "document.documentElement.scrollHeight - scrollY - \
+        document.querySelector('footer').getBoundingClientRect().bottom";
+    let below = window.number(below);
+    assert!(below < 2.0, "{below} px are empty");
+}
+
+#[test]
 fn a_slow_call_shows_its_stack() {
     let Some(window) = Window::open(1280, 900, &screenshots()) else { return };
     let folder = tempfile::tempdir().unwrap();
