@@ -432,15 +432,19 @@ impl Choice<'_> {
     /// `306 ms per minute (0.51 % of the recorded time)`, of a short recording `306 µs (0.51 % of
     /// the recorded 60.0 ms)`; None if the journal has no times.
     fn per_minute(&self, ns: f64) -> Option<String> {
-        let recorded = self.all.comparison.journal.duration_ns as f64;
+        let journal = &self.all.comparison.journal;
+        let recorded = journal.duration_ns as f64;
         let share = ns / recorded;
+        // So the share can exceed 100 %.
+        let together = if journal.threads > 1 { ", all threads together" } else { "" };
         (recorded > 0.0).then(|| match self.is_extrapolated() {
             true => {
                 let time = duration(share * MINUTE_NS);
-                format!("{time} per minute ({})", percent_of(share, "of the recorded time"))
+                let whole = format!("of the recorded time{together}");
+                format!("{time} per minute ({})", percent_of(share, &whole))
             }
             false => {
-                let whole = format!("of the recorded {}", duration(recorded));
+                let whole = format!("of the recorded {}{together}", duration(recorded));
                 format!("{} ({})", duration(ns), percent_of(share, &whole))
             }
         })

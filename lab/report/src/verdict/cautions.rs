@@ -1,4 +1,4 @@
-//! The limits of a verdict: few runs, the cost of measuring, the machine, interruptions, failures.
+//! The limits of a verdict: few runs, the cost of measuring, the machine, interruptions.
 
 use super::criteria::{Criterion, FEW_RUNS, Figure};
 use super::sentences::weigh;
@@ -31,11 +31,6 @@ pub fn cautions(
     cautions.extend(criteria.iter().filter_map(floor_caution));
     cautions.extend(worst_caution(allocators, operation));
     cautions.extend(interrupted_caution(comparison, calm, allocators, operation, runs));
-    for result in &comparison.allocators {
-        if let Some(failure) = &result.failure {
-            cautions.push(format!("{} could not run: {}", result.name, failure));
-        }
-    }
     cautions.extend(comparison.notes.iter().cloned());
     cautions
 }

@@ -159,3 +159,30 @@ fn the_reason_why_no_line_is_named_is_true() {
     let note = judged(field).changes_note;
     assert!(note.contains("The recording has no call stacks"), "{note}");
 }
+
+/// The calls of all threads can take longer than the program.
+#[test]
+fn times_of_several_threads_are_said_to_be_together() {
+    let mut comparison = compared(vec![result("glibc", &FAST, MIB), result("keel", &SLOW, MIB)], 1);
+    comparison.journal.threads = 100;
+    let figures = figures(&comparison, None);
+    let matters: Matters = "program=0.1".parse().unwrap();
+    let verdict = crate::verdict::judge(&comparison, None, &figures, matters, None);
+    let share = "51 ms (5.1 % of the recorded 1 s, all threads together)";
+    assert!(verdict.advice.text().contains(share), "{verdict:?}");
+}
+
+#[test]
+fn an_allocator_that_crashed_is_named_at_the_top() {
+    let failed = AllocatorResult {
+        name: "slab".to_owned(),
+        failure: Some("it crashed with SIGSEGV".to_owned()),
+        ..AllocatorResult::default()
+    };
+    let field = vec![result("glibc", &FAST, MIB), result("keel", &SLOW, MIB), failed];
+    let comparison = compared(field, 10);
+    let figures = figures(&comparison, None);
+    let matters: Matters = "program=0.1".parse().unwrap();
+    let verdict = crate::verdict::judge(&comparison, None, &figures, matters, None);
+    assert_eq!(verdict.unseen[0], "slab could not run: it crashed with SIGSEGV");
+}

@@ -29,7 +29,7 @@ pub struct Verdict {
     pub base: Option<usize>,
     /// The rows that are this allocator with other settings.
     pub settings: Vec<Setting>,
-    /// What the recording and the replay cannot show, one sentence each.
+    /// What the recording and the replay cannot or do not show, one sentence each.
     pub unseen: Vec<String>,
     /// What to change, in the order of effect.
     pub changes: Vec<Change>,

@@ -1,5 +1,5 @@
-//! What the recording cannot contain, and where the replay's memory is not the program's. The page
-//! says it at its top, because it limits every number below.
+//! Which allocators could not run, what the recording cannot contain, and where the replay's memory
+//! is not the program's. The page says it at its top, because it limits every number below.
 
 use super::price::peak;
 use crate::figures::AllocatorFigures;
@@ -247,6 +247,12 @@ fn idle(comparison: &Comparison) -> Option<String> {
     })
 }
 
+/// The allocators that could not run, and why.
+fn failures(comparison: &Comparison) -> impl Iterator<Item = String> {
+    let failed = comparison.allocators.iter().filter_map(|one| Some((one, one.failure.as_ref()?)));
+    failed.map(|(one, why)| format!("{} could not run: {why}", one.name))
+}
+
 /// All that limits the numbers of the page, one sentence each.
 pub fn unseen(
     comparison: &Comparison,
@@ -254,7 +260,8 @@ pub fn unseen(
     base: Option<usize>,
 ) -> Vec<String> {
     let journal = &comparison.journal;
-    let mut sentences: Vec<String> = own_memory(journal).collect();
+    let mut sentences: Vec<String> = failures(comparison).collect();
+    sentences.extend(own_memory(journal));
     sentences.extend(beside(journal));
     sentences.extend(configured(journal));
     let replay =
