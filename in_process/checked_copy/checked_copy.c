@@ -4,9 +4,9 @@
 // calls its own functions.
 //
 // A check reads Keel's data and the block's state. It takes no lock, writes nothing, and works
-// before the start of the allocator and in a signal handler. Not checked: where a copy ends
-// that begins behind the first slice of a large block; and in the secure flavour the source of a
-// short copy, where the check takes longer than the copy, and whether that of a longer one is live.
+// before the start of the allocator and in a signal handler. Not checked: the end of a copy that
+// begins behind the first slice of a large block; and in the secure flavour the source of a short
+// copy, where the check takes longer than the copy, and whether that of a longer one is live.
 #include "allocator/debug/debug.h"
 #include "allocator/large/large.h"
 #include "allocator/space/window.h"

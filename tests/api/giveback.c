@@ -157,3 +157,19 @@ TEST(locked_blocks_go_back) {
     for (size_t i = 0; i < BLOCKS; i++) kl_free(blocks[i]);
     expect_at_most(24 * MIB);
 }
+
+// In the secure flavour each step moves the block's end.
+TEST(a_block_that_shrinks_in_steps_gives_its_memory_back) {
+    kl_free(kl_malloc(1));
+    size_t before = resident_bytes();
+    size_t size = 64 * MIB;
+    char* block = memset(kl_malloc(size), 1, size);
+    while (size > 128 * KIB) CHECK((block = kl_realloc(block, size -= 32 * KIB)) != NULL);
+    expect_at_most(before + 24 * MIB);
+    kl_free(block);
+    const char* wide = kl_malloc(60000);
+    block = (char*)wide;
+    for (size = 60000; size > 2000; size = size * 9 / 10) block = kl_realloc(block, size);
+    CHECK(block != wide);
+    kl_free(block);
+}

@@ -9,7 +9,7 @@ struct visited_page {
     size_t reserved_bytes; // of the page, or of the large block
     size_t carved_bytes;   // of the blocks carved so far
     size_t used;           // blocks
-    size_t block_bytes;    // usable bytes of each block; can be 0 in the secure flavour
+    size_t block_bytes;    // usable bytes of each block
     size_t stride_bytes;   // from a block to the next one
     bool large;            // a large block
 };

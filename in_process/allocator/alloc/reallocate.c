@@ -77,15 +77,27 @@ static void* shorten(struct page* page, void* address, size_t size) {
     return address;
 }
 
+// What the block has room for: in the secure flavour its end may be that of a smaller request.
+static size_t room_at(const struct page* page, size_t usable) {
+    if (!KEEL_SECURE || page_is_in_user_heap(page)) return usable;
+    if (page_is_large(page)) return page->bytes - LARGE_STATE_BYTES;
+    return page_usable_bytes(page);
+}
+
 static void* resize_without_copy(struct page* page, void* address, size_t size) {
-    size_t usable = usable_at(page, address);
+    const size_t usable = usable_at(page, address);
+    const size_t room = room_at(page, usable);
     bool large = page->block_bytes == 0;
-    if (!large || page_is_in_user_heap(page) || page_is_guarded(page))
-        return fits_well(size, usable) ? shorten(page, address, size) : NULL;
-    size_t rest = usable / 8 > SLICE_BYTES ? usable / 8 : SLICE_BYTES; // not worth a change
+    if (!large || page_is_in_user_heap(page) || page_is_guarded(page)) {
+        if (size > usable || !fits_well(size, room)) return NULL;
+        // What the request leaves of a block is written (block_seal): not more than in a new one.
+        if (block_may_have_tail(page->block_bytes) && room - size > room / 8) return NULL;
+        return shorten(page, address, size);
+    }
+    size_t rest = room / 8 > SLICE_BYTES ? room / 8 : SLICE_BYTES; // not worth a change
     // A sized free that is verified admits no block of more than twice its size.
-    bool fits = size >= usable / 2 || option_get(OPTION_SIZED_FREE) == SIZED_FREE_ANY;
-    if (fits && size <= usable && size + rest > usable) return shorten(page, address, size);
+    bool fits = size >= room / 2 || option_get(OPTION_SIZED_FREE) == SIZED_FREE_ANY;
+    if (fits && size <= usable && size + rest > room) return shorten(page, address, size);
     return resize_large(page, size);
 }
 

@@ -171,5 +171,6 @@ __attribute__((constructor)) static void process_constructed(void) {
 __attribute__((destructor)) static void process_ended(void) {
     if (KEEL_DEBUG) debug_end(message_write);
     if (option_get(OPTION_SHOW_STATS) != 0) report_print(NULL, NULL);
-    if (KEEL_SECURE && heap_is_real(thread_heap)) heap_look_last(thread_heap);
+    const struct heap* own = own_heap(); // the default may be another one
+    if (KEEL_SECURE && own != NULL) heap_look_last(own);
 }

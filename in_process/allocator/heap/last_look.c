@@ -1,5 +1,6 @@
 // A program that ends soon may never reuse the block that it has written to after the free, nor
-// free the one whose end it has overwritten. So the end of the process is a moment to look.
+// free the one whose state it has overwritten. So the end of the process is a moment to look. What
+// is behind the requested bytes of a live block, in front of its state, is not verified.
 //
 // Only at current pages: the keeper may be changing the others. Other threads may be freeing
 // blocks, and a handler of a signal that interrupted malloc or free may have called exit. So these
@@ -32,12 +33,17 @@ static void look_at_bin(const struct heap* heap, const struct page* page) {
     }
 }
 
+// Those freed last, which are at the end.
 static void look_at_queue(const struct page* page) {
+    unsigned count = 0;
     struct queue_position position = page_free_begin(page);
-    const struct block* block;
-    for (unsigned i = 0; i < LAST_LOOK_BLOCKS; i++) {
-        if ((block = queue_next_alone(page, &position)) == NULL) return;
-        if (page_begins_block(page, block)) look_at_free(page, block);
+    while (queue_next_alone(page, &position) != NULL) count++;
+    position = page_free_begin(page);
+    for (unsigned i = 0; i < count; i++) {
+        const struct block* block = queue_next_alone(page, &position);
+        if (block == NULL) return;
+        if (i + LAST_LOOK_BLOCKS >= count && page_begins_block(page, block))
+            look_at_free(page, block);
     }
 }
 
@@ -47,9 +53,10 @@ static KEEL_UNRACED void look_at_states(const struct page* page) {
     if ((use->fresh & PAGE_ZERO) == 0) end = end > BIN_BLOCKS ? end - BIN_BLOCKS : 0;
     for (uint32_t i = end > LAST_LOOK_BLOCKS ? end - LAST_LOOK_BLOCKS : 0; i < end; i++) {
         const char* block = page->start + (size_t)i * page->block_bytes;
-        uint64_t state = *block_state(block, page->block_bytes);
-        if (state == 0 || state_is_free(state, block_mask(block))) continue;
-        if (!block_is_live(page, block)) block_fault_at_free(page, block);
+        uint64_t state = atomic_get((atomic_bits*)block_state(block, page->block_bytes));
+        const uintptr_t mask = block_mask(block);
+        if (state == 0 || state_is_free(state, mask)) continue;
+        if (!state_is_live(state, mask, page->block_bytes)) block_fault_at_free(page, block);
     }
 }
 

@@ -5,7 +5,8 @@
 #include "allocator/heap/heap.h"
 
 // Ends the process if the program has written to a free block of the heap's current pages, or over
-// the state of any of their blocks. Owner only. Looks at LAST_LOOK_BLOCKS of each class at most.
+// the state of any of their blocks. Owner only. Of each class it looks at the bin, at the blocks
+// freed last and at those carved last, LAST_LOOK_BLOCKS of both.
 #define LAST_LOOK_BLOCKS 128u
 void heap_look_last(const struct heap* heap);
 

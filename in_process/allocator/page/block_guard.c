@@ -110,9 +110,12 @@ static bool may_zero(uint32_t block_bytes) {
     return true;
 }
 
-void block_zero_rarely(void* block, uint32_t block_bytes) {
+// What the program may not have touched of a block of a cold page stays as it is.
+void block_zero_rarely(const struct page* page, void* block) {
+    const uint32_t block_bytes = page->block_bytes;
     KEEL_ASSERT(block_may_have_tail(block_bytes));
-    bool zero = may_zero(block_bytes);
+    bool cold = block_bytes > 2 * SYSTEM_PAGE && (page_use(page)->fresh & PAGE_COLD) != 0;
+    bool zero = !cold && may_zero(block_bytes);
     if (zero) memset(block, 0, block_bytes - BLOCK_STATE_BYTES);
     *block_left(block, block_bytes) = zero ? 0 : AS_LEFT;
 }

@@ -279,13 +279,17 @@ KEEL_INLINE bool block_may_have_tail(uint32_t block_bytes) {
     return KEEL_SECURE && block_bytes > SMALL_BYTES_MAX;
 }
 
+KEEL_INLINE bool state_is_live(uint64_t state, uintptr_t mask, uint32_t block_bytes) {
+    uint64_t differs = state ^ mask;
+    if (!block_may_have_tail(block_bytes)) return differs == 0;
+    return differs << (64 - STATE_THREAD_SHIFT) == 0 && differs >> STATE_THREAD_SHIFT < block_bytes;
+}
+
 // True: a block that the page has room for begins at the address, and it is live.
 KEEL_INLINE bool block_is_live(const struct page* page, const void* address) {
     if (!page_reaches(page, address)) return false;
-    uint64_t differs = *block_state(address, page->block_bytes) ^ block_mask(address);
-    if (!block_may_have_tail(page->block_bytes)) return differs == 0;
-    return differs << (64 - STATE_THREAD_SHIFT) == 0 &&
-           differs >> STATE_THREAD_SHIFT < page->block_bytes;
+    uint64_t state = *block_state(address, page->block_bytes);
+    return state_is_live(state, block_mask(address), page->block_bytes);
 }
 
 // Bytes of the tail; 0: none, or the block is not live.
@@ -306,7 +310,7 @@ KEEL_INLINE void block_clear_tail(const struct page* page, void* block) {
 }
 // Zeroes the bytes before the state, if the blocks freed last were not too large in sum, or writes
 // AS_LEFT.
-void block_zero_rarely(void* block, uint32_t block_bytes);
+void block_zero_rarely(const struct page* page, void* block);
 // Ends the process if the tail of a live block is overwritten.
 void block_verify_tail(const struct page* page, const void* block);
 
@@ -350,7 +354,7 @@ KEEL_INLINE void block_free(const struct page* page, void* address, uint64_t mar
     if (block_is_zeroed(page->block_bytes))
         memset(address, 0, page->block_bytes - BLOCK_STATE_BYTES);
     else if (block_may_have_tail(page->block_bytes))
-        block_zero_rarely(address, page->block_bytes);
+        block_zero_rarely(page, address);
     *block_state(address, page->block_bytes) = block_mask(address) ^ mark;
 }
 

@@ -89,11 +89,12 @@ void queue_push_last(struct page* page);
 // A thread that frees blocks of another thread's page leaves a hint in the second word of each: the
 // entry of a block that comes a few places later in the list. A refill prefetches that block, so it
 // does not wait for one block after the other. It does not trust hints: a prefetch of any address
-// does no harm, and the program may have written there. It clears them.
+// does no harm, and the program may have written there. It clears them. With KEEL_ZERO_ON_FREE only
+// small blocks have hints.
 #define HINT_BLOCK_BYTES_MIN 32u
 KEEL_INLINE bool queue_has_hints(const struct page* page) {
     return KEEL_SECURE && page->block_bytes >= HINT_BLOCK_BYTES_MIN &&
-           (page->block_bytes <= ZEROED_BYTES_MAX || block_guard.zero == 0); // page_verify_zero
+           (page->block_bytes <= ZEROED_BYTES_MAX || block_guard.zero == 0);
 }
 KEEL_INLINE void block_set_hint(struct block* block, uint16_t entry) {
     ((uint64_t*)(void*)block)[1] = entry;
