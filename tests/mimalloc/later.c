@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <mimalloc.h>
 
@@ -124,7 +125,12 @@ TEST(memory_that_is_not_committed_becomes_accessible) {
     char* block = mi_heap_malloc(mi_heap_new_in_arena(arena), 100000);
     CHECK(block > memory && block < memory + bytes);
     memset(block, 1, 100000);
-    CHECK(munmap(memory, bytes) == 0);
+    int ends[2]; // of a pipe, which does not take what cannot be read
+    CHECK(pipe(ends) == 0 && mprotect(memory, bytes, PROT_NONE) == 0);
     errno = 0;
-    CHECK(kl_manage_os_memory(memory, bytes, kl_memory_closed, -1) == NULL && errno == ENOMEM);
+    CHECK(kl_manage_os_memory(memory, bytes, kl_memory_closed, -1) == NULL && errno == EINVAL);
+    CHECK(write(ends[1], memory + bytes / 2, 1) == -1 && errno == EFAULT);
+    char* gone = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(gone != MAP_FAILED && munmap(gone, bytes) == 0);
+    CHECK(kl_manage_os_memory(gone, bytes, kl_memory_closed, -1) == NULL && errno == ENOMEM);
 }

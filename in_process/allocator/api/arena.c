@@ -26,16 +26,6 @@ static kl_arena_t* arena_new(const struct arena_memory* memory) {
     return NULL;
 }
 
-// Makes the slices accessible that the arena will use. A range without slices remains as it is:
-// arena_add refuses it.
-static bool open_slices(const struct arena_memory* memory) {
-    uintptr_t begin = (uintptr_t)memory->start;
-    if (begin > SIZE_MAX - memory->bytes || memory->bytes < SLICE_BYTES) return true;
-    uintptr_t start = round_up(begin, SLICE_BYTES);
-    uintptr_t end = round_down(begin + memory->bytes, SLICE_BYTES);
-    return end <= start || os_allow_writing((void*)start, end - start);
-}
-
 kl_arena_t* kl_manage_os_memory(void* start, size_t bytes, unsigned flags, int numa_node) {
     process_enter();
     struct arena_memory memory = {
@@ -45,11 +35,8 @@ kl_arena_t* kl_manage_os_memory(void* start, size_t bytes, unsigned flags, int n
         .zero = (flags & kl_memory_zero) != 0,
         .populated = (flags & kl_memory_populated) != 0,
         .exclusive = (flags & kl_memory_exclusive) != 0,
+        .closed = (flags & kl_memory_closed) != 0,
     };
-    if ((flags & kl_memory_closed) != 0 && !open_slices(&memory)) {
-        errno = ENOMEM;
-        return NULL;
-    }
     return arena_new(&memory);
 }
 

@@ -228,6 +228,8 @@ static enum arena_result place_take(const struct arena_memory* memory, uintptr_t
     unsigned place = 0;
     while (place < ARENAS_MAX && arena_exists(&arenas[place])) place++;
     if (place == ARENAS_MAX) return ARENA_NO_ENTRY;
+    if (memory->closed && !os_allow_writing((void*)start, slices * SLICE_BYTES))
+        return ARENA_NO_MEMORY;
     arena_begin(&arenas[place], memory, start, slices, bits);
     if (place >= atomic_get(&arenas_in_use)) atomic_set_release(&arenas_in_use, place + 1);
     *arena = &arenas[place];

@@ -61,13 +61,14 @@ struct arena_memory {
     bool zero;
     bool populated;
     bool exclusive;
+    bool closed; // not accessible yet
     bool mapped; // by Keel: unmapped when the arena is removed
 };
 
 enum arena_result {
     ARENA_OK,
     ARENA_NOT_USABLE, // less than a slice, beyond the address space, or Keel's already
-    ARENA_NO_MEMORY,  // for the metadata
+    ARENA_NO_MEMORY,  // for the metadata, or the system does not make it accessible
     ARENA_NO_ENTRY,   // there are ARENAS_MAX arenas already
 };
 
