@@ -142,6 +142,7 @@ static bool file_status(const char* path, struct stat* status) {
 static bool called_path(char* path, size_t bytes) {
     const char* called = (const char*)(uintptr_t)getauxval(AT_EXECFN);
     if (called == NULL || strncmp(called, "/dev/fd/", strlen("/dev/fd/")) == 0) return false;
+    if (strncmp(called, "/proc/", strlen("/proc/")) == 0) return false; // self/exe
     struct stat program;
     struct stat found;
     if (!file_status("/proc/self/exe", &program) || !file_status(called, &found)) return false;

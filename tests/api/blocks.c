@@ -151,7 +151,7 @@ TEST(aligned_zeroing_resizes_align_and_zero) {
     }
 }
 
-// Such blocks have no usable byte in the secure flavour, like blocks of another allocator.
+// Such blocks have hardly a usable byte in the secure flavour.
 TEST(a_block_of_zero_bytes_is_resized_as_asked) {
     kl_heap_t* heap = kl_heap_new();
     for (size_t alignment = 32; alignment <= 131072; alignment *= 2) {

@@ -164,7 +164,7 @@ static void* allocates(void* seed) {
     return NULL;
 }
 
-// In the secure flavour such large blocks have no usable byte.
+// In the secure flavour such large blocks have hardly a usable byte.
 TEST(aligned_blocks_of_zero_bytes_are_counted) {
     kl_heap_t* heap = kl_heap_new();
     struct sum sum = {0};

@@ -137,12 +137,15 @@ fn a_program_has_the_name_by_which_it_was_called() {
     let program = compile_loop(folder.path());
     let called = folder.path().join("called");
     std::os::unix::fs::symlink(&program, &called).unwrap();
-    let journal = folder.path().join("journal");
-    let mut record = keel(&["record", "-q", "-o"]);
-    record.arg(&journal).args(["--", "./called", "5"]).current_dir(folder.path());
-    assert_eq!(record.output().unwrap().status.code(), Some(9));
-    let reader = Reader::open(&journal).unwrap();
-    assert_eq!(reader.metadata().program, called.display().to_string());
+    let of_proc = format!("/proc/self/root{}", program.display());
+    for (by, name) in [("./called", called.as_path()), (&of_proc, program.as_path())] {
+        let journal = folder.path().join("journal");
+        let mut record = keel(&["record", "-q", "-o"]);
+        record.arg(&journal).args(["--", by, "5"]).current_dir(folder.path());
+        assert_eq!(record.output().unwrap().status.code(), Some(9));
+        let reader = Reader::open(&journal).unwrap();
+        assert_eq!(reader.metadata().program, name.display().to_string());
+    }
 }
 
 #[test]

@@ -328,7 +328,8 @@ fn evicted(caches: &Caches) -> String {
         format!("level {level} in {:.1} %", evicted as f64 * 100.0 / total.max(1) as f64)
     };
     let levels: Vec<String> = (1..=caches.sizes.len().min(CACHE_LEVELS)).map(level).collect();
-    format!("evicted between two operations: {} ({total} samples)", levels.join(", "))
+    let total = format::counted(total, "sample");
+    format!("evicted between two operations: {} ({total})", levels.join(", "))
 }
 
 fn describe_operations(facts: &Facts, line: &mut impl FnMut(String)) {
