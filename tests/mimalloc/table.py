@@ -30,6 +30,9 @@ For every name in the header of mimalloc 1.6.3: its counterpart in
 [Linking](../guide/linking.md#programs-written-for-mimalloc) describes how to build a program with
 it. This page is generated and checked by `tests/mimalloc/table.py`.
 
+Keel also reads the options' names from the environment (`MIMALLOC_SHOW_STATS=1`). An empty value is
+1 for mimalloc. For Keel it is invalid: Keel reports it and uses the default.
+
 """
 
 OF_LATER = """
