@@ -1,7 +1,7 @@
 //! The settings of libkeel, as `in_process/base/options.c` reads them from the environment.
 
-/// Their names after `KEEL_`.
-const NAMES: [&str; 18] = [
+/// Their names after `KEEL_` and `MIMALLOC_`.
+const NAMES: [&str; 16] = [
     "show_errors",
     "show_stats",
     "verbose",
@@ -18,9 +18,10 @@ const NAMES: [&str; 18] = [
     "guard_seed",
     "guard_handler",
     "sized_free",
-    "stats",
-    "purge_delay_ms",
 ];
+
+/// Second names, after `KEEL_` only.
+const SECOND_NAMES: [&str; 2] = ["stats", "purge_delay_ms"];
 
 /// Values that are not numbers, each with the setting that it is for (empty: any).
 const WORDS: [(&str, &str); 10] = [
@@ -39,10 +40,15 @@ const WORDS: [(&str, &str); 10] = [
 /// Why libkeel would ignore one of these variables; a clause.
 pub fn refusal(settings: &[(String, String)]) -> Option<String> {
     settings.iter().find_map(|(variable, value)| {
-        let name = variable.strip_prefix("KEEL_")?.to_lowercase();
-        if !NAMES.contains(&name.as_str()) {
-            let names = NAMES.map(|name| format!("KEEL_{}", name.to_uppercase()));
-            return Some(format!("it has no setting {variable}; it has {}", names.join(", ")));
+        let of = |(prefix, seconds)| Some((prefix, variable.strip_prefix(prefix)?, seconds));
+        let (prefix, name, seconds) =
+            [("KEEL_", &SECOND_NAMES[..]), ("MIMALLOC_", &[])].into_iter().find_map(of)?;
+        let name = name.to_lowercase();
+        let names = NAMES.iter().chain(seconds);
+        if !names.clone().any(|one| *one == name) {
+            let names = names.map(|name| format!("{prefix}{}", name.to_uppercase()));
+            let names = names.collect::<Vec<_>>().join(", ");
+            return Some(format!("it has no setting {variable}; it has {names}"));
         }
         let of_setting = WORDS.iter().filter(|(_, of)| of.is_empty() || *of == name);
         let words: Vec<&str> = of_setting.map(|(word, _)| *word).collect();
@@ -90,12 +96,19 @@ mod tests {
             ("KEEL_LIMIT", "2g"),
             ("KEEL_VERBOSE", "Yes"),
             ("KEEL_SIZED_FREE", "report"),
+            ("MIMALLOC_SHOW_STATS", "1"),
             ("MALLOC_ARENA_MAX", "x"),
         ] {
             assert_eq!(refused(variable, value), None, "{variable}={value}");
         }
         let unknown = refused("KEEL_KEPEER", "off").unwrap();
         assert!(unknown.contains("no setting KEEL_KEPEER; it has KEEL_SHOW_ERRORS"), "{unknown}");
+        for variable in ["MIMALLOC_PURGE_DELAY", "MIMALLOC_STATS"] {
+            let message = refused(variable, "-1").unwrap();
+            let stated = format!("no setting {variable}; it has MIMALLOC_SHOW_ERRORS, ");
+            assert!(message.contains(&stated), "{message}");
+        }
+        assert!(refused("MIMALLOC_VERBOSE", "x").unwrap().contains("takes no `x`"));
         for value in ["bogus", "1.5", "-", "5x", "b", "ib", "9999999999G", "", "abort"] {
             let message = refused("KEEL_KEEPER", value).unwrap();
             assert!(message.contains(&format!("takes no `{value}`")), "{message}");
@@ -115,14 +128,28 @@ mod tests {
     #[test]
     fn the_names_and_words_are_those_of_the_library() {
         let code = include_str!("../../../in_process/base/options.c");
-        let quoted = |begin: &str| -> Vec<&str> {
-            let table = &code[code.find(begin).unwrap()..];
-            let rows = table.split("};").next().unwrap().split(begin).nth(1).unwrap();
-            rows.split('"').skip(1).step_by(2).collect()
+        let rows = |begin: &str| -> Vec<&'static str> {
+            let table = &code[code.find(begin).unwrap() + begin.len()..];
+            table.split("};").next().unwrap().split(['\n', '{', '}']).collect()
         };
-        let mut names = quoted("names[OPTION_COUNT] = {");
-        names.extend(quoted("} second_names[] = {"));
-        assert_eq!(names, NAMES);
-        assert_eq!(quoted("} words[] = {"), WORDS.map(|(word, _)| word));
+        let quoted = |row: &&'static str| Some((*row, row.split('"').nth(1)?));
+        let table =
+            |begin: &str| -> Vec<(&str, &str)> { rows(begin).iter().filter_map(quoted).collect() };
+        let of_options = table("names[OPTION_COUNT] = {");
+        assert_eq!(of_options.iter().map(|(_, name)| *name).collect::<Vec<_>>(), NAMES);
+        let seconds = table("} second_names[] = {");
+        assert_eq!(seconds.iter().map(|(_, name)| *name).collect::<Vec<_>>(), SECOND_NAMES);
+        // "ANY", or the option that has its name in the first table.
+        let setting = |row: &str| {
+            let option = row.rsplit(", ").next().unwrap();
+            let named = of_options.iter().find(|(row, _)| row.contains(&format!("[{option}]")));
+            assert_eq!(named.is_none(), option == "ANY", "{row}");
+            named.map_or("", |(_, name)| *name)
+        };
+        let words = table("} words[] = {");
+        assert_eq!(
+            words.iter().map(|(row, word)| (*word, setting(row))).collect::<Vec<_>>(),
+            WORDS
+        );
     }
 }
