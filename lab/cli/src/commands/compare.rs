@@ -59,7 +59,8 @@ pub struct Arguments {
     /// with a number]
     #[arg(short, long)]
     output: Option<PathBuf>,
-    /// Replace an existing result folder. Other files in it stay
+    /// Replace the results in an existing folder, and the report.html and pinned.json that were
+    /// made from them. Other files in it stay
     #[arg(long)]
     force: bool,
     /// Print the tables as JSON

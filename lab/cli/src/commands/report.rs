@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
+/// The page of a result folder, in that folder.
+pub const PAGE_FILE: &str = "report.html";
+
 /// Make one self-contained HTML page from the results
 ///
 /// The page shows every call of one run of each allocator, and the values of all runs. Several
@@ -78,8 +81,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let default = match arguments.folders.as_slice() {
-        [only] => only.join("report.html"),
-        _ => PathBuf::from("report.html"),
+        [only] => only.join(PAGE_FILE),
+        _ => PathBuf::from(PAGE_FILE),
     };
     let output = arguments.output.clone().unwrap_or(default);
     write_report(&arguments.folders, &output, arguments.matters)?;

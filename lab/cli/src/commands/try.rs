@@ -78,7 +78,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let files = Files {
         journal: folder.join("program.journal.parquet"),
         results: folder.join("results"),
-        page: folder.join("report.html"),
+        page: folder.join(super::report::PAGE_FILE),
     };
     let place = || {
         std::fs::create_dir_all(&folder)

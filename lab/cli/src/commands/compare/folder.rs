@@ -1,10 +1,11 @@
 //! The result folder of `keel compare`.
 
 use super::file_name;
+use crate::commands::report::PAGE_FILE;
 use crate::output;
 use anyhow::{Context as _, Result, bail};
-use keel_results::RESULTS_FILE;
 use keel_results::raw::{OPERATIONS_FILE, STACKS_FILE};
+use keel_results::{PINNED_FILE, RESULTS_FILE};
 use std::path::{Path, PathBuf};
 
 /// The folder of the results. Results that are replaced remain until the new ones are complete.
@@ -50,7 +51,8 @@ impl ResultFolder {
         if self.written != self.path {
             let failed = || {
                 format!(
-                    "cannot replace {}; the new results are {}",
+                    "cannot replace {}; the new results, and its other files if they were already \
+                     moved, are in {}",
                     self.path.display(),
                     self.written.display()
                 )
@@ -62,11 +64,12 @@ impl ResultFolder {
         Ok(())
     }
 
-    /// Moves what no comparison writes to the new results.
+    /// Moves to the new results what neither belongs to the old ones nor was made from them: the
+    /// page shows them, and the pinned memory contains numbers of their call stacks.
     fn keep_others(&self) -> std::io::Result<()> {
         let is_result = |name: &str| {
             let is_of_run = name.starts_with("run-") || name.starts_with("round-");
-            [RESULTS_FILE, OPERATIONS_FILE, STACKS_FILE, "report.html"].contains(&name)
+            [RESULTS_FILE, OPERATIONS_FILE, STACKS_FILE, PINNED_FILE, PAGE_FILE].contains(&name)
                 || (is_of_run && name.ends_with(".parquet"))
         };
         for entry in std::fs::read_dir(&self.path)? {
@@ -84,20 +87,42 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test may panic")]
     use super::*;
 
-    #[test]
-    fn files_that_no_comparison_writes_stay_in_the_folder() {
-        let parent = tempfile::tempdir().unwrap();
-        let place = parent.path().join("results");
+    /// A folder of old results with these other files, and the place of the new results.
+    fn replaced(parent: &Path, others: &[&str]) -> ResultFolder {
+        let place = parent.join("results");
         std::fs::create_dir_all(place.join("plots")).unwrap();
-        for name in [RESULTS_FILE, "run-keel-0.parquet", "notes.txt", "plots/a.svg"] {
+        for name in [RESULTS_FILE].iter().chain(others) {
             std::fs::write(place.join(name), "old").unwrap();
         }
         let folder = ResultFolder::at(&place, true).unwrap();
         std::fs::create_dir(&folder.written).unwrap();
         std::fs::write(folder.written.join(RESULTS_FILE), "new").unwrap();
+        folder
+    }
+
+    #[test]
+    fn only_files_that_are_not_of_the_old_results_stay_in_the_folder() {
+        let parent = tempfile::tempdir().unwrap();
+        let old = ["run-keel-0.parquet", "pinned.json", "report.html"];
+        let own = ["notes.txt", "plots/a.svg"];
+        let folder = replaced(parent.path(), &[&old[..], &own].concat());
         folder.finish().unwrap();
+        let place = &folder.path;
         assert_eq!(std::fs::read_to_string(place.join(RESULTS_FILE)).unwrap(), "new");
-        let stays = ["run-keel-0.parquet", "notes.txt", "plots/a.svg"];
-        assert_eq!(stays.map(|name| place.join(name).exists()), [false, true, true]);
+        assert_eq!(old.map(|name| place.join(name).exists()), [false; 3]);
+        assert_eq!(own.map(|name| place.join(name).exists()), [true; 2]);
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_replaced_states_where_its_other_files_are() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = replaced(parent.path(), &["plots/a.svg"]);
+        // In its place is a folder with contents.
+        std::fs::create_dir_all(folder.written.join("plots/b")).unwrap();
+        let message = folder.finish().unwrap_err().to_string();
+        let place = folder.written.display();
+        let stated = format!("its other files if they were already moved, are in {place}");
+        assert!(message.ends_with(&stated), "{message}");
+        assert!(folder.path.join("plots/a.svg").exists());
     }
 }

@@ -79,7 +79,7 @@ pub struct MergeArguments {
     /// The result folder [default: `results` in the folder of the plan]
     #[arg(short, long)]
     output: Option<PathBuf>,
-    /// Replace an existing result folder
+    /// Replace the results in an existing folder; see `keel compare --force`
     #[arg(long)]
     force: bool,
     /// Print the tables as JSON
