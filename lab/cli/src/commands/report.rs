@@ -1,6 +1,6 @@
 //! `keel report`: one HTML file, or Markdown, from result folders.
 
-use crate::{output, progress, table};
+use crate::{format, output, progress, table};
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use keel_results::Comparison;
@@ -140,10 +140,10 @@ pub fn write_report(folders: &[PathBuf], page: &Path, matters: keel_report::Matt
     let size = report.html.len() as f64 / 1e6;
     let seconds = begin.elapsed().as_secs_f64();
     say!(
-        "{}: {} calls of {} allocators, {size:.1} MB, built in {seconds:.1} s",
+        "{}: {} of {}, {size:.1} MB, built in {seconds:.1} s",
         page.display(),
-        report.calls,
-        report.drawn
+        format::counted(report.calls, "call"),
+        format::counted(report.drawn as u64, "allocator")
     );
     Ok(())
 }

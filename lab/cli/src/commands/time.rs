@@ -65,8 +65,8 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     }
     if timing.skipped > 0 {
         say!(
-            "note: {} frees of blocks whose allocation was not recorded are left out",
-            format::count(timing.skipped)
+            "note: left out {} of blocks whose allocation was not recorded",
+            format::counted(timing.skipped, "free")
         );
     }
     let failed = measured.iter().filter(|one| one.failure.is_some());

@@ -96,9 +96,7 @@ impl Session<'_> {
         }
         let foreign = self.compiled.facts.skipped.values().sum::<u64>();
         if foreign > 0 {
-            notes.push(format!(
-                "{foreign} frees were left out, because their blocks are older than the recording."
-            ));
+            notes.push(left_out(foreign));
         }
         if keep == Keep::Median && self.request.options.runs > 1 {
             notes.push(
@@ -139,14 +137,21 @@ impl Session<'_> {
         for (allocator, places) in comparison.allocators.iter().zip(&self.inline_syscalls) {
             if *places > 0 && comparison.instrument.system_calls {
                 notes.push(format!(
-                    "The code of {} contains {places} system call instructions. The system calls \
-                     of these instructions are not detected. Their time counts as the allocator's \
-                     own work, unless the thread was blocked.",
-                    allocator.name
+                    "The code of {} contains {}. System calls made there are not detected. Their \
+                     time counts as the allocator's own work, unless the thread was blocked.",
+                    allocator.name,
+                    counted(*places, "system call instruction")
                 ));
             }
         }
     }
+}
+
+fn left_out(foreign: u64) -> String {
+    format!(
+        "The replay left out {} of blocks that are older than the recording.",
+        counted(foreign, "free")
+    )
 }
 
 /// The functions that replayed the frees with hints.
@@ -164,16 +169,17 @@ fn note_on_frees(facts: &JournalFacts, comparison: &Comparison) -> Vec<String> {
             format!("{} {}", one.name, names.join(" and "))
         });
         notes.push(format!(
-            "{hinted} frees passed the size or the alignment of their blocks. They were replayed \
-             with these functions: {}.",
+            "{} passed the size or the alignment of the block. The replay used these \
+             functions: {}.",
+            counted(hinted, "free"),
             by.collect::<Vec<_>>().join(", ")
         ));
     }
     if facts.wrong_frees > 0 {
         notes.push(format!(
-            "{} frees passed a size or an alignment that differs from the requested one (`keel \
-             info` shows the first). They were replayed with plain free.",
-            facts.wrong_frees
+            "{} passed a size or an alignment that differs from the requested one (`keel info` \
+             shows the first). The replay used plain free.",
+            counted(facts.wrong_frees, "free")
         ));
     }
     notes
@@ -237,12 +243,12 @@ fn notes_on_interference(comparison: &Comparison, notes: &mut Vec<String>) {
     if kept > 0 {
         let by = |(word, what, how): &(&str, &str, &str)| {
             let count = runs().filter(|words| words.iter().any(|one| one == word)).count();
-            (count > 0).then(|| format!("{what} in {}{how}", runs_text(count)))
+            (count > 0).then(|| format!("{what} in {}{how}", counted(count as u64, "run")))
         };
         let found: Vec<String> = INTERFERENCE.iter().filter_map(by).collect();
         let disturbed = match runs().count() {
-            all if all == kept => format!("all {}", runs_text(all)),
-            all => format!("{kept} of the {}", runs_text(all)),
+            all if all == kept => format!("all {}", counted(all as u64, "run")),
+            all => format!("{kept} of the {}", counted(all as u64, "run")),
         };
         notes.push(format!(
             "The machine disturbed {disturbed}. The medians include the disturbed runs. The \
@@ -267,10 +273,6 @@ const INTERFERENCE: [(&str, &str, &str); 3] = [
     ("stolen time", "the hypervisor took more than 2 % of the processors' time", ""),
     ("other programs", "other programs took more than 10 % of the processors' time", ""),
 ];
-
-fn runs_text(count: usize) -> String {
-    format!("{count} {}", if count == 1 { "run" } else { "runs" })
-}
 
 fn by_allocator(comparison: &Comparison, count: impl Fn(&AllocatorResult) -> usize) -> String {
     let counts = comparison.allocators.iter().map(|result| (result.name.as_str(), count(result)));
@@ -308,5 +310,22 @@ fn notes_on_precision(comparison: &Comparison, notes: &mut Vec<String>) {
              values more precise.",
             imprecise.join(", "),
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_free_is_singular_and_many_have_separators() {
+        for (count, text) in [(1, "1 free "), (1234, "1,234 frees ")] {
+            assert!(left_out(count).contains(&format!("left out {text}of blocks")), "{text}");
+            let frees = [("free_sized".to_owned(), count)].into();
+            let facts = JournalFacts { frees, wrong_frees: count, ..JournalFacts::default() };
+            let notes = note_on_frees(&facts, &Comparison::default());
+            assert_eq!(notes.len(), 2);
+            assert!(notes.iter().all(|note| note.starts_with(text)), "{notes:?}");
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::headline::suite_headline;
 use crate::words::{bytes, duration, escape_cell as escaped, short_percent};
+use keel_results::text::counted;
 use keel_results::{Suite, SuiteMetric, SuiteOutcome};
 use std::fmt::Write as _;
 
@@ -10,12 +11,13 @@ pub fn suite_markdown(suite: &Suite) -> String {
     let head = &suite.head;
     let rounds = suite.runs.iter().map(|run| run.round + 1).max().unwrap_or(0);
     let mut text = format!(
-        "# Benchmark suite\n\n{}\n\n{} workloads, {} allocators, {rounds} interleaved rounds, on \
+        "# Benchmark suite\n\n{}\n\n{}, {}, {}, on \
          {} ({} processors, {}, huge pages: {}, governor: {}, hypervisor: {}). Started {}, load \
          before: {}. {}\n\n`keel {}`\n\n",
         suite_headline(suite),
-        head.workloads.len(),
-        head.allocators.len(),
+        counted(head.workloads.len() as u64, "workload"),
+        counted(head.allocators.len() as u64, "allocator"),
+        counted(rounds.into(), "interleaved round"),
         head.machine.cpu,
         head.machine.cpus,
         head.machine.kernel,

@@ -129,4 +129,16 @@ mod tests {
         assert!(html.contains("href=\"2026-xeon/index.html\""), "{html}");
         assert!(html.contains("1.00"), "{html}");
     }
+
+    #[test]
+    fn one_of_a_kind_is_singular() {
+        let mut suite = suite();
+        suite.head.workloads.truncate(1);
+        suite.head.allocators.truncate(1);
+        suite.runs.truncate(1);
+        let text = suite_markdown(&suite);
+        assert!(text.contains("\n\n1 workload, 1 allocator, 1 interleaved round, on "), "{text}");
+        let html = suite_site(&[Published { folder: "2026-xeon".into(), suite }]);
+        assert!(html.contains("; 1 workload, 1 run. "), "{html}");
+    }
 }

@@ -3,6 +3,7 @@
 use super::headline::suite_headline;
 use super::page::{filled, style};
 use crate::words::escape_markup as escape;
+use keel_results::text::counted;
 use keel_results::{Suite, SuiteMetric};
 use std::fmt::Write as _;
 
@@ -46,7 +47,7 @@ fn entry(published: &Published) -> String {
     let machine = &head.machine;
     let mut text = format!(
         "<section><h2><a href=\"{folder}/index.html\">{}, {}, {}</a></h2>\n<p class=\"note\">{}; \
-         {} workloads, {} runs{}. {}</p>\n<div class=\"scroll\"><table \
+         {}, {}{}. {}</p>\n<div class=\"scroll\"><table \
          class=\"means\"><thead><tr><th scope=\"col\">allocator</th>",
         escape(&machine.cpu),
         match machine.cpus {
@@ -55,8 +56,8 @@ fn entry(published: &Published) -> String {
         },
         escape(head.started.split('T').next().unwrap_or_default()),
         escape(&machine.kernel),
-        head.workloads.len(),
-        suite.runs.len(),
+        counted(head.workloads.len() as u64, "workload"),
+        counted(suite.runs.len() as u64, "run"),
         if head.quick { ", short form" } else { "" },
         escape(&suite_headline(suite)),
     );
