@@ -18,18 +18,26 @@ const setFolded = (section, folded) => {
   heading.querySelector("button")?.setAttribute("aria-expanded", String(!folded));
 };
 
-/** Opens the section that contains an element, and scrolls to the element. */
+/** Opens the section that contains an element, and moves view and focus to the element. */
 const reveal = (element, behavior = "auto") => {
   const section = element.closest("main > section");
   if (section) setFolded(section, false);
   element.scrollIntoView({ block: "start", behavior });
+  // Tab goes on from here.
+  if (element.tabIndex < 0) element.tabIndex = -1;
+  element.focus({ preventScroll: true });
 };
 
 const LONGEST_PX = 4000;
 const FOLDED_PX = 50;
 
-/** Folds the calls if the page would be too long with them, because the decision is long. */
+/**
+ * Folds the calls if the page would be too long with them, because the decision is long; not if the
+ * reader has unfolded a section already and reads.
+ */
 const keepShort = () => {
+  const isUnfolded = (one) => headingOf(one) && !one.classList.contains("folded");
+  if (sections().some((one) => isUnfolded(one) && !isOpenAtFirst(one))) return;
   // These may still appear, folded.
   const late = [byId("sizes-section"), byId("lifetimes-section")].filter(({ hidden }) => hidden);
   const length = document.documentElement.scrollHeight + late.length * FOLDED_PX;
@@ -166,10 +174,15 @@ const setUpContents = () => {
     else location.reload();
   });
   let folded = [];
+  let closed = [];
   window.addEventListener("beforeprint", () => {
     folded = sections().filter((section) => section.classList.contains("folded"));
     folded.forEach((section) => setFolded(section, false));
-    document.querySelectorAll(".hitch-rest").forEach((card) => (card.open = true));
+    closed = [...document.querySelectorAll(".hitch-rest:not([open])")];
+    closed.forEach((card) => (card.open = true));
   });
-  window.addEventListener("afterprint", () => folded.forEach((one) => setFolded(one, true)));
+  window.addEventListener("afterprint", () => {
+    folded.forEach((section) => setFolded(section, true));
+    closed.forEach((card) => (card.open = false));
+  });
 };

@@ -123,7 +123,13 @@ fn the_picture_shows_the_programs_allocator_beside_another() {
 fn every_section_folds_and_the_contents_follow_what_is_shown() {
     let Some(window) = Window::open(1280, 900, &screenshots()) else { return };
     let folder = tempfile::tempdir().unwrap();
-    window.show_folded(&make_page(folder.path()), "");
+    let page = make_page(folder.path());
+    // The cards after the first one are folded.
+    edit_facts(&page, |facts| {
+        let hitches = facts["hitches"].as_array_mut().unwrap();
+        hitches.push(hitches[0].clone());
+    });
+    window.show_folded(&page, "");
     window.wait_until_drawn();
     // Also those that have nothing to show yet.
     let without = "[...document.querySelectorAll('main > section:not(#decision)')].filter((s) => \
@@ -146,9 +152,11 @@ fn every_section_folds_and_the_contents_follow_what_is_shown() {
     assert_eq!(window.eval(link), text(&window, "percentiles-title"));
     // Printing unfolds all of it, but only on paper.
     let folded = "document.querySelectorAll('main > .folded').length";
-    let before = window.number(folded);
+    let closed = "document.querySelectorAll('.hitch-rest:not([open])').length";
+    let before = [folded, closed].map(|count| window.number(count));
     window.print("folded.pdf");
-    assert_eq!((window.number(folded), before > 5.0), (before, true));
+    assert_eq!([folded, closed].map(|count| window.number(count)), before);
+    assert!(before[0] > 5.0 && before[1] > 0.0, "{before:?}");
     window.assert_no_problems();
 }
 
@@ -167,7 +175,10 @@ fn links_of_several_comparisons_lead_to_theirs() {
     window.show_folded(&page, "?again#2/memory-section");
     window.wait_until_drawn();
     assert_eq!(text(&window, "comparisons-note"), second);
+    // The link to the calls moves the focus to them, although no element has its address as id.
     assert_eq!(window.eval("document.querySelector('.skip').hash"), "#2/calls");
+    window.eval("document.querySelector('.skip').click()");
+    window.until("document.activeElement.id === 'calls'");
     // An address of the other comparison shows that one.
     window.eval("(() => { location.hash = '#1/frame-3'; })()");
     let other = format!("document.getElementById('comparisons-note').textContent !== {second:?}");
@@ -256,6 +267,18 @@ fn a_long_decision_leaves_the_calls_folded() {
     window.wait_until_drawn();
     let folded = "document.getElementById('calls').classList.contains('folded')";
     assert_eq!(window.eval(folded), Value::Bool(false));
+    // The calls stay for a reader who unfolds another section before all is loaded.
+    let html = std::fs::read_to_string(&page).unwrap();
+    let module = "<script type=\"module\">";
+    let reader = "<script>new MutationObserver((_, observer) => { const button = \
+        document.querySelector('#memory-section .fold'); if (!button) return; \
+        observer.disconnect(); button.click(); }).observe(document, { childList: true, subtree: \
+        true });</script>";
+    std::fs::write(&page, html.replacen(module, &format!("{reader}{module}"), 1)).unwrap();
+    window.show_folded(&page, "?reader");
+    window.wait_until_drawn();
+    let memory = folded.replace("calls", "memory-section");
+    assert_eq!([window.eval(&memory), window.eval(folded)], [false, false].map(Value::Bool));
     window.assert_no_problems();
 }
 
