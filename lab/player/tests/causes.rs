@@ -137,7 +137,7 @@ fn an_allocator_that_makes_system_calls_past_the_c_library_is_noted() {
         bench.compare(&mallocs(100, 64), vec![own, system(), floor()]).unwrap().comparison;
     assert_eq!(failure(&comparison.allocators[0]), "no failure");
     let noted: Vec<&String> =
-        comparison.notes.iter().filter(|note| note.contains("system call instructions")).collect();
+        comparison.notes.iter().filter(|note| note.contains("system call instruction")).collect();
     assert_eq!(noted.len(), usize::from(comparison.instrument.system_calls), "{noted:?}");
     assert!(noted.iter().all(|note| note.starts_with("The code of own contains ")), "{noted:?}");
 }
