@@ -47,12 +47,7 @@ fn press(window: &Window, label: &str) {
 /// Builds the page of a synthetic comparison with four runs.
 fn make_page(folder: &Path, rows: usize, allocators: usize) -> (PathBuf, keel_results::Comparison) {
     let (_, comparison) = common::write(folder, rows, allocators, 4);
-    let report =
-        keel_report::build(&[folder.to_path_buf()], keel_report::Options::default(), &|_, _| {})
-            .unwrap();
-    let page = folder.join("report.html");
-    std::fs::write(&page, report.html).unwrap();
-    (page, comparison)
+    (common::page(&[folder]), comparison)
 }
 
 #[test]

@@ -9,16 +9,8 @@ mod common;
 mod window;
 
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use window::{Window, screenshots};
-
-fn make_page(folder: &Path) -> PathBuf {
-    let options = keel_report::Options::default();
-    let report = keel_report::build(&[folder.to_path_buf()], options, &|_, _| {}).unwrap();
-    let page = folder.join("report.html");
-    std::fs::write(&page, report.html).unwrap();
-    page
-}
 
 /// The texts of the elements that the selector finds.
 fn texts(window: &Window, selector: &str) -> Vec<String> {
@@ -68,14 +60,14 @@ fn call_sites_have_the_values_of_every_allocator_and_their_callers() {
     let folder = tempfile::tempdir().unwrap();
     let (journal, _) = common::write(folder.path(), 20_000, 2, 2);
     // Without stacks there is no table.
-    window.show(&make_page(folder.path()));
+    window.show(&common::page(&[folder.path()]));
     assert_eq!(window.eval("document.querySelector('#sites-section').hidden"), Value::Bool(true));
     // A quarter of the rows from 0x1000, which 0x3000 called; the others from 0x2000.
     let stacks: Vec<u32> = (0..20_000).map(|row| if row % 4 == 0 { 1 } else { 2 }).collect();
     let document = r#"{"modules": [], "stacks": {
         "sites": [[-1, 12288], [-1, 4096], [-1, 8192]], "nodes": [[-1, 0], [0, 1], [-1, 2]]}}"#;
     journal.save_with_stacks(folder.path(), &stacks, document);
-    window.show(&make_page(folder.path()));
+    window.show(&common::page(&[folder.path()]));
     window.wait_until_drawn();
     assert_eq!(window.eval("document.querySelector('#sites-section').hidden"), Value::Bool(false));
     assert_eq!(texts(&window, "#sites summary"), ["0x1000"]);

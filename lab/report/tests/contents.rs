@@ -18,16 +18,10 @@ fn make_page(folder: &Path) -> PathBuf {
 }
 
 fn make_page_of(folders: &[&Path], allocators: usize) -> PathBuf {
-    let written = folders.iter().map(|folder| {
+    for folder in folders {
         common::write(folder, 60_000, allocators, 3);
-        folder.to_path_buf()
-    });
-    let written: Vec<PathBuf> = written.collect();
-    let options = keel_report::Options::default();
-    let report = keel_report::build(&written, options, &|_, _| {}).unwrap();
-    let page = folders[0].join("report.html");
-    std::fs::write(&page, report.html).unwrap();
-    page
+    }
+    common::page(folders)
 }
 
 /// Changes the facts of a page.

@@ -32,12 +32,7 @@ fn make_page(folder: &Path, slow: &[Slow]) -> PathBuf {
         }
     };
     common::write_planted(folder, 60_000, 4, 5, &plant);
-    let report =
-        keel_report::build(&[folder.to_path_buf()], keel_report::Options::default(), &|_, _| {})
-            .unwrap();
-    let page = folder.join("report.html");
-    std::fs::write(&page, report.html).unwrap();
-    page
+    common::page(&[folder])
 }
 
 fn text(window: &Window, selector: &str) -> String {
@@ -156,10 +151,7 @@ fn a_hitch_of_a_run_that_is_not_drawn_is_shown() {
     runs[not_drawn]["outliers"] =
         json!([{"row": 7, "start": 1, "ticks": ticks, "cause": CAUSE_FAULT, "faults": 7}]);
     std::fs::write(&path, results.to_string()).unwrap();
-    let folders = [folder.path().to_path_buf()];
-    let report = keel_report::build(&folders, keel_report::Options::default(), &|_, _| {}).unwrap();
-    let page = folder.path().join("report.html");
-    std::fs::write(&page, report.html).unwrap();
+    let page = common::page(&[folder.path()]);
     window.show(&page);
     window.wait_until_drawn();
     let card = text(&window, ".hitch-card:first-child");
@@ -192,10 +184,7 @@ fn the_call_of_the_worst_frame_is_one_that_counts_for_its_time() {
         }
     };
     common::write_planted(folder.path(), 60_000, 3, 3, &plant);
-    let folders = [folder.path().to_path_buf()];
-    let report = keel_report::build(&folders, keel_report::Options::default(), &|_, _| {}).unwrap();
-    let page = folder.path().join("report.html");
-    std::fs::write(&page, report.html).unwrap();
+    let page = common::page(&[folder.path()]);
     window.show(&page);
     window.wait_until_drawn();
     let shown = text(&window, "#worst-frame");

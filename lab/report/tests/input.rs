@@ -18,12 +18,7 @@ const PLOT: (f64, f64) = (50.0, 58.0);
 
 fn make_page(folder: &Path, rows: usize) -> PathBuf {
     common::write(folder, rows, 2, 3);
-    let report =
-        keel_report::build(&[folder.to_path_buf()], keel_report::Options::default(), &|_, _| {})
-            .unwrap();
-    let page = folder.join("report.html");
-    std::fs::write(&page, report.html).unwrap();
-    page
+    common::page(&[folder])
 }
 
 /// The time range of the first panel in seconds, read from its label.
@@ -287,10 +282,7 @@ fn ring_of_the_worst_call_is_complete_at_the_edges_and_leaves_no_trace() {
         (ticks[first], ticks[last]) = (90_000_000, 80_000_000);
     };
     let (journal, _) = common::write_planted(folder.path(), 40_000, 2, 3, &plant);
-    let paths = [folder.path().to_path_buf()];
-    let report = keel_report::build(&paths, keel_report::Options::default(), &|_, _| {}).unwrap();
-    let page = folder.path().join("report.html");
-    std::fs::write(&page, report.html).unwrap();
+    let page = common::page(&[folder.path()]);
     let (first, last) = ends(&journal);
     assert!(
         journal.time[first] * 2000 < journal.span,

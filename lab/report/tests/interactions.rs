@@ -19,11 +19,7 @@ fn make_page(folders: &[&Path], rows: usize, allocators: usize) -> PathBuf {
     for (index, folder) in folders.iter().enumerate() {
         common::write(folder, rows + index * 1000, allocators, 2);
     }
-    let paths: Vec<PathBuf> = folders.iter().map(|folder| folder.to_path_buf()).collect();
-    let report = keel_report::build(&paths, keel_report::Options::default(), &|_, _| {}).unwrap();
-    let page = folders[0].join("report.html");
-    std::fs::write(&page, report.html).unwrap();
-    page
+    common::page(folders)
 }
 
 /// Presses the first button with this text inside an element.
@@ -251,10 +247,7 @@ fn pair_table_matches_the_report_of_the_command_line() {
     let Some(window) = Window::open(1280, 900, &screenshots()) else { return };
     let folder = tempfile::tempdir().unwrap();
     common::write(folder.path(), 80_000, 4, 5);
-    let paths = [folder.path().to_path_buf()];
-    let report = keel_report::build(&paths, keel_report::Options::default(), &|_, _| {}).unwrap();
-    let page = folder.path().join("report.html");
-    std::fs::write(&page, report.html).unwrap();
+    let page = common::page(&[folder.path()]);
     window.show(&page);
     window.wait_until_drawn();
     choose(&window, "First allocator", "system");

@@ -21,15 +21,7 @@ fn make_page(folder: &Path) -> (PathBuf, common::Journal) {
     let document = r#"{"modules": [], "stacks": {
         "sites": [[-1, 12288], [-1, 4096], [-1, 8192]], "nodes": [[-1, 0], [0, 1], [-1, 2]]}}"#;
     journal.save_with_stacks(folder, &stacks, document);
-    (build_page(folder), journal)
-}
-
-fn build_page(folder: &Path) -> PathBuf {
-    let options = keel_report::Options::default();
-    let report = keel_report::build(&[folder.to_path_buf()], options, &|_, _| {}).unwrap();
-    let page = folder.join("report.html");
-    std::fs::write(&page, report.html).unwrap();
-    page
+    (common::page(&[folder]), journal)
 }
 
 fn text(window: &Window, selector: &str) -> String {
@@ -179,7 +171,7 @@ fn who_holds_memory_is_a_table_where_it_is_known() {
         window.wait_until_drawn();
         assert!(is_hidden(&window, "pinned-part"));
         add_pinned(folder.path());
-        window.show(&build_page(folder.path()));
+        window.show(&common::page(&[folder.path()]));
         window.wait_until_drawn();
         assert!(!is_hidden(&window, "pinned-part"));
         assert!(text(&window, "#pinned-note").contains("when the most bytes are live"));

@@ -88,7 +88,7 @@ pub fn judge(
     let code = code.map(|code| in_median(&evidence, code));
     let mut changes =
         changes(&evidence, matters, code.as_deref().unwrap_or_default(), advice.other);
-    // Neither the advice nor the table recommends an allocator while a lower one may be better.
+    // While the decision is open, the table names no allocator either.
     changes.retain(|one| one.kind == "code" || !advice.is_undecided);
     let index = advice::base_of(&evidence);
     let base = index.map_or("", |base| allocators[base].name.as_str());

@@ -11,7 +11,7 @@ use keel_results::raw::{
 };
 use keel_results::*;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Names of the operations, by code.
 pub const NAMES: [&str; 5] = ["malloc", "free", "calloc", "realloc", "aligned"];
@@ -390,6 +390,15 @@ pub fn write_planted(
     };
     comparison.save(folder).unwrap();
     (journal, comparison)
+}
+
+/// Writes the page of these results to the first of their folders.
+pub fn page(folders: &[&Path]) -> PathBuf {
+    let paths: Vec<PathBuf> = folders.iter().map(|folder| folder.to_path_buf()).collect();
+    let report = keel_report::build(&paths, keel_report::Options::default(), &|_, _| {}).unwrap();
+    let page = folders[0].join("report.html");
+    std::fs::write(&page, report.html).unwrap();
+    page
 }
 
 fn facts(journal: &Journal) -> JournalFacts {
