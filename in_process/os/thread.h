@@ -25,8 +25,8 @@ struct os_thread {
     atomic_state known; // 1: `handle` is set, or the system has refused
 };
 
-// Starts a thread with all signals blocked except SIGSYS, and 128 KiB of stack. It is no
-// realtime thread unless the system refuses that; on Linux it may run where the process's first
+// Starts a thread with all signals blocked except SIGSYS, and 128 KiB of stack. It is not a
+// realtime thread, if the system permits this change; on Linux it may run where the process's first
 // thread may. False: the system refuses. May allocate.
 bool os_thread_start(struct os_thread* thread, void (*run)(void));
 

@@ -308,8 +308,7 @@ KEEL_INLINE void block_clear_tail(const struct page* page, void* block) {
     size_t tail = block_tail(page, block);
     if (tail != 0) memset((char*)block + page->block_bytes - BLOCK_STATE_BYTES - tail, 0, tail);
 }
-// Zeroes the bytes before the state, if the blocks freed last were not too large in sum, or writes
-// AS_LEFT.
+// Zeroes the bytes before the state, at a limited rate; otherwise writes AS_LEFT in front of it.
 void block_zero_rarely(const struct page* page, void* block);
 // Ends the process if the tail of a live block is overwritten.
 void block_verify_tail(const struct page* page, const void* block);
